@@ -1,0 +1,76 @@
+"""Everything spanparse raises on purpose.
+
+    SpanparseError
+    ├── SourceError          a template or tokenizer cannot be read
+    │   └── MissingExtra     … because an optional dependency is not installed
+    ├── ConversationError    messages or tools are malformed; names message and field
+    └── TemplateError        the template cannot be used
+        ├── TemplateRefused  it raised on this conversation; carries its own message
+        └── TemplateLimit    it ran past the caller's time or size limit
+
+Each error's text is one line that names the thing it is about, fit to be shown to a user as it is.
+"""
+
+from __future__ import annotations
+
+
+class SpanparseError(Exception):
+    """Base of all errors that spanparse raises on purpose."""
+
+
+class SourceError(SpanparseError):
+    """A template, tokenizer or model file cannot be read.
+
+    `source` is the name the caller gave.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+class MissingExtra(SourceError):
+    """Reading `source` needs an optional dependency; `extra` names it (`runtime`, `hf`)."""
+
+    def __init__(self, source: str, extra: str, why: str) -> None:
+        super().__init__(source, f"{why} needs the [{extra}] extra: pip install 'spanparse[{extra}]'")
+        self.extra = extra
+
+
+class ConversationError(SpanparseError):
+    """Messages or tools are malformed.
+
+    `where` is a path such as `messages[3].tool_calls[0].function.name`; `message` its message index, None outside messages.
+    """
+
+    def __init__(self, where: str, reason: str, message: int | None = None) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+        self.message = message
+
+
+class TemplateError(SpanparseError):
+    """A template cannot be compiled or used; `template` is its source's name."""
+
+    def __init__(self, template: str, reason: str) -> None:
+        super().__init__(f"{template}: {reason}")
+        self.template = template
+        self.reason = reason
+
+
+class TemplateRefused(TemplateError):
+    """The template raised while it rendered this conversation.
+
+    `reason` holds the template's own words. `message` is the index of the message being rendered, where known.
+    """
+
+    def __init__(self, template: str, reason: str, message: int | None = None) -> None:
+        where = "" if message is None else f" at messages[{message}]"
+        super().__init__(template, f"refuses this conversation{where}: {reason}")
+        self.message = message
+
+
+class TemplateLimit(TemplateError):
+    """Rendering ran past the caller's limit of seconds or characters."""

@@ -1,0 +1,131 @@
+"""The result types of a parse: which characters of the rendered prompt belong to whom.
+
+All offsets count characters (Python code points) of `Rendering.text`; every range is half-open, [start, end).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+PartKind = Literal[
+    "header",
+    "reasoning",
+    "content",
+    "tool_call",
+    "name",
+    "arguments",
+    "tool_result",
+    "media",
+    "tools",
+    "tool",
+    "delimiter",
+    "trailer",
+    "bos",
+    "default_text",
+]
+
+BarrierKind = Literal[
+    "system_end",
+    "system_start",
+    "developer_start",
+    "user_start",
+    "assistant_start",
+    "tool_start",
+    "generation_prompt",
+    "preamble",
+]
+
+
+class Piece(NamedTuple):
+    """One contiguous stretch of text, [start, end) in characters."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one stretch of a message is.
+
+    `source` is the path of the field the text came from, relative to its message (`content`, `content[1].text`,
+    `tool_calls[0].function.arguments`) or, for tools, to the request (`tools[2]`); None for text of the template's own.
+    `index` counts tool calls, media parts and tools from 0.
+    """
+
+    kind: PartKind
+    start: int
+    end: int
+    source: str | None = None
+    index: int | None = None
+    children: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSpan:
+    """All the text one message is responsible for; no pieces at all if the template dropped it."""
+
+    index: int
+    role: str
+    pieces: tuple[Piece, ...]
+    parts: tuple[Part, ...]
+    exact: bool = True
+    reason: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> int | None:
+        """First character of the first piece; None if dropped."""
+        return self.pieces[0].start if self.pieces else None
+
+    @property
+    def end(self) -> int | None:
+        """One past the last character of the last piece; None if dropped."""
+        return self.pieces[-1].end if self.pieces else None
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """An offset above 0 where the text passes from one owner to another.
+
+    `kind` says what begins there, except that the end of system text and tools is always `system_end`.
+    `message` is the message that begins there, None for the generation prompt and the preamble.
+    `stable`: the prefix up to here stays byte-identical whatever messages are appended, under the same kwargs.
+    """
+
+    offset: int
+    kind: BarrierKind
+    message: int | None
+    stable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """Text before the first message that no message owns: BOS, default system text, tools no message surrounds."""
+
+    start: int
+    end: int
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A rendered prompt with its spans.
+
+    `text` is always the plain render of the unchanged template. Pieces, preamble and generation prompt tile it.
+    `caller_text` holds the ranges whose characters came from message fields or tool schemas rather than from the
+    template's own literals, sorted and disjoint; roles do not count, since templates build control tokens from them.
+    `system_end` is the later end of the leading system (developer) messages and the tools block, None without either.
+    """
+
+    text: str
+    family: str
+    exact: bool
+    reason: str | None
+    preamble: Preamble
+    messages: tuple[MessageSpan, ...]
+    generation_prompt: Piece | None
+    barriers: tuple[Barrier, ...]
+    system_end: int | None
+    caller_text: tuple[Piece, ...] = field(repr=False, default=())
+    notes: tuple[str, ...] = ()
