@@ -1,0 +1,79 @@
+"""Write a tiny architecture and the shared vocabulary as a GGUF file.
+
+The same arguments give the same bytes: weights come from numpy's frozen legacy generator, seeded for each tensor by the
+model's seed and the tensor's name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from runtime.tiny import vocabulary
+from runtime.tiny.architecture import CONTEXT_LENGTH, EPSILON, Architecture, Tensor
+from spanparse.errors import MissingExtra
+
+if TYPE_CHECKING:
+    import gguf
+    import numpy as np
+    import numpy.typing as npt
+
+
+def write_file(arch: Architecture, path: Path, *, width: int, seed: int, template: str) -> None:
+    """Write the model to `path`, replacing what is there.
+
+    Raises `MissingExtra` when gguf or numpy is not installed, OSError when the file cannot be written.
+    """
+    try:
+        import gguf
+    except ImportError as error:
+        raise MissingExtra(str(path), "runtime", "writing a tiny model") from error
+
+    writer = gguf.GGUFWriter(path, arch.name)
+    writer.add_name(f"spanparse tiny {arch.name}")
+    writer.add_block_count(arch.n_layers)
+    writer.add_context_length(CONTEXT_LENGTH)
+    writer.add_embedding_length(width)
+    writer.add_layer_norm_rms_eps(EPSILON)
+    for key, value in arch.metadata.items():
+        _add_value(writer, f"{arch.name}.{key}", value)
+    _add_vocabulary(writer, template)
+    for tensor in arch.tensors:
+        writer.add_tensor(tensor.name, _values(tensor, seed))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_value(writer: gguf.GGUFWriter, key: str, value: int | float | list[int]) -> None:
+    if isinstance(value, list):
+        writer.add_array(key, value)
+    elif isinstance(value, float):
+        writer.add_float32(key, value)
+    else:
+        writer.add_uint32(key, value)
+
+
+def _add_vocabulary(writer: gguf.GGUFWriter, template: str) -> None:
+    entries = vocabulary.entries()
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(vocabulary.PRE_TOKENIZER)
+    writer.add_token_list([entry.text for entry in entries])
+    writer.add_token_types([entry.type for entry in entries])
+    writer.add_token_merges([" ".join(pair) for pair in vocabulary.merges()])
+    writer.add_eos_token_id(vocabulary.token_id(vocabulary.END_OF_TURN))
+    writer.add_eot_token_id(vocabulary.token_id(vocabulary.END_OF_TURN))
+    writer.add_pad_token_id(vocabulary.token_id(vocabulary.PADDING))
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(template)
+
+
+def _values(tensor: Tensor, seed: int) -> npt.NDArray[np.float32]:
+    import numpy as np
+
+    if tensor.std == 0.0:
+        return np.full(tensor.shape, tensor.mean, dtype=np.float32)
+    draws = np.random.RandomState([seed, crc32(tensor.name.encode())]).standard_normal(tensor.shape)
+    return (tensor.mean + tensor.std * draws).astype(np.float32)

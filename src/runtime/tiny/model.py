@@ -1,0 +1,45 @@
+"""Write one tiny model: check what was asked for, then fill the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from runtime.tiny import vocabulary
+from runtime.tiny.architecture import WIDTH_STEP, Kind, architecture
+from runtime.tiny.file import write_file
+from spanparse.errors import SourceError
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def write_model(
+    kind: str, path: str | Path, *, width: int = 128, seed: int = 0, template: str | None = None
+) -> None:
+    """Write a tiny model of `kind` (one of `KINDS`) to `path`; the same arguments give the same bytes.
+
+    `width` is the embedding length, a multiple of 64: evaluation time grows with its square, file size nearly so.
+    `template` is the text of the chat template to embed, the bundled `chatml` when None.
+
+    Raises `SourceError` for an unknown kind or an impossible width or seed, `MissingExtra` without gguf and numpy.
+    """
+    known = check(kind, width, seed)
+    text = default_template() if template is None else template
+    arch = architecture(known, width, len(vocabulary.entries()))
+    write_file(arch, Path(path), width=width, seed=seed, template=text)
+
+
+def check(kind: str, width: int, seed: int) -> Kind:
+    """`kind` as a `Kind`. Raises `SourceError` when no model can be made of these arguments."""
+    if kind not in KINDS:
+        raise SourceError(kind, f"no such tiny model; there are {', '.join(KINDS)}")
+    if width < WIDTH_STEP or width % WIDTH_STEP:
+        raise SourceError(kind, f"width {width} is not a positive multiple of {WIDTH_STEP}")
+    if not 0 <= seed < 2**32:
+        raise SourceError(kind, f"seed {seed} is outside 0..2**32-1")
+    return kind
+
+
+def default_template() -> str:
+    """The text of the chat template that a tiny model embeds when the caller gives none."""
+    return (Path(__file__).resolve().parents[3] / "templates" / "chatml.jinja").read_text(encoding="utf-8")
