@@ -63,6 +63,8 @@ def _add_vocabulary(writer: gguf.GGUFWriter, template: str) -> None:
     writer.add_token_list([entry.text for entry in entries])
     writer.add_token_types([entry.type for entry in entries])
     writer.add_token_merges([" ".join(pair) for pair in vocabulary.merges()])
+    # Never added, but without it llama.cpp would take id 11, a mere byte, for the beginning of a sequence.
+    writer.add_bos_token_id(vocabulary.token_id(vocabulary.PADDING))
     writer.add_eos_token_id(vocabulary.token_id(vocabulary.END_OF_TURN))
     writer.add_eot_token_id(vocabulary.token_id(vocabulary.END_OF_TURN))
     writer.add_pad_token_id(vocabulary.token_id(vocabulary.PADDING))

@@ -9,6 +9,7 @@ from runtime.tiny import vocabulary
 from runtime.tiny.architecture import WIDTH_STEP, Kind, architecture
 from runtime.tiny.file import write_file
 from spanparse.errors import SourceError
+from spanparse.sources import bundled_template
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -42,4 +43,4 @@ def check(kind: str, width: int, seed: int) -> Kind:
 
 def default_template() -> str:
     """The text of the chat template that a tiny model embeds when the caller gives none."""
-    return (Path(__file__).resolve().parents[3] / "templates" / "chatml.jinja").read_text(encoding="utf-8")
+    return bundled_template("chatml")
