@@ -24,6 +24,7 @@ MAGIC: Final = b"GGUF"
 _STRING: Final = 8
 _ARRAY: Final = 9
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_WHOLE_NUMBERS: Final = frozenset({0, 1, 2, 3, 4, 5, 10, 11})
 
 # No real file comes near these; they bound the time a hostile one can cost.
 _MAX_FIELDS: Final = 1 << 16
@@ -98,10 +99,9 @@ class GgufHeader:
         field = self._fields.get(key)
         if field is None:
             return None
-        code = _SCALARS.get(field.type, "")
-        if field.length is not None or code not in "BbHhIiQq":
+        if field.length is not None or field.type not in _WHOLE_NUMBERS:
             raise self._error(key, field.offset, "is not a whole number")
-        (value,) = struct.unpack_from(self._order + code, self._buffer, field.offset)
+        (value,) = struct.unpack_from(self._order + _SCALARS[field.type], self._buffer, field.offset)
         return int(value)
 
     def count(self, key: str) -> int | None:
@@ -213,13 +213,13 @@ class GgufHeader:
         if self._strings_walked > _MAX_STRINGS:
             raise self._error(key, position, f"takes the strings of this file past {_MAX_STRINGS}")
         length_at = struct.Struct(self._order + "Q").unpack_from
-        last = end - 8
+        start, last = position, end - 8
         for _ in range(count):
             if position > last:
-                raise self._error(key, position, "is cut short")
+                raise self._error(key, start, f"is cut short: byte {position} of {end} is needed")
             position += 8 + length_at(buffer, position)[0]
         if position > end:
-            raise self._error(key, end, f"is cut short: it ends at byte {position} of {end}")
+            raise self._error(key, start, f"is cut short: it ends at byte {position} of {end}")
         return position
 
     def _decode(self, key: str, position: int) -> tuple[str, int]:
