@@ -26,8 +26,9 @@ N_MERGES = 3700
 PRE_TOKENIZER = "qwen2"
 
 # Qwen 2's published split: contractions, words with the character before them, single digits, punctuation runs, spaces.
+# Contractions are spelled as llama.cpp spells them; ignoring case would also match the long s, which it does not.
 _SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
