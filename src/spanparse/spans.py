@@ -90,13 +90,14 @@ class Barrier:
 
     `kind` says what begins there, except that the end of system text and tools is always `system_end`.
     `message` is the message that begins there, None for the generation prompt and the preamble.
-    `stable`: the prefix up to here stays byte-identical whatever messages are appended, under the same kwargs.
+    `stable`: the prefix up to here stays byte-identical whatever messages are appended, under the same kwargs; None
+    where that was not looked into.
     """
 
     offset: int
     kind: BarrierKind
     message: int | None
-    stable: bool
+    stable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,42 @@
+"""Exact message spans of chat templates, their tokens, and what the next turn will rewrite."""
+
+from __future__ import annotations
+
+from spanparse.cursor import Limits
+from spanparse.errors import (
+    ConversationError,
+    MissingExtra,
+    SourceError,
+    SpanparseError,
+    TemplateError,
+    TemplateLimit,
+    TemplateRefused,
+)
+from spanparse.parse import parse, parse_request, request_of
+from spanparse.render import Request, render_plain
+from spanparse.sources import TemplateSource, load_source
+from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
+
+__all__ = [
+    "Barrier",
+    "ConversationError",
+    "Limits",
+    "MessageSpan",
+    "MissingExtra",
+    "Part",
+    "Piece",
+    "Preamble",
+    "Rendering",
+    "Request",
+    "SourceError",
+    "SpanparseError",
+    "TemplateError",
+    "TemplateLimit",
+    "TemplateRefused",
+    "TemplateSource",
+    "load_source",
+    "parse",
+    "parse_request",
+    "render_plain",
+    "request_of",
+]

@@ -1,0 +1,184 @@
+"""Code generators that let a compiled template report what it is doing, without changing what it does.
+
+Jinja documents `Environment.code_generator_class` for this. `LimitedCodeGenerator` adds a step count to loops and
+macros; `MarkingCodeGenerator` also marks the template's own text and tells the render's cursor which value a loop
+holds. Asking the generator's frame at each yield would see neither macros nor set blocks; the compiled code itself
+sees all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.utils import concat
+
+_SWITCH = "add_generation_prompt"
+
+
+class LimitedCodeGenerator(CodeGenerator):
+    """Ordinary code with a `tick()` in every loop body and macro."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ticking: set[int] = set()
+
+    def write_commons(self) -> None:
+        super().write_commons()
+        self.writeline("cursor = context.cursor")
+        self.writeline("tick = cursor.tick")
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 - Jinja's visitor names
+        self._ticking.add(id(node.body))
+        super().visit_For(node, frame)
+
+    def macro_body(self, node: nodes.Macro | nodes.CallBlock, frame: Frame) -> Any:
+        self._ticking.add(id(node.body))
+        return super().macro_body(node, frame)
+
+    def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
+        if id(nodes) in self._ticking:
+            self.writeline("tick()")
+        super().blockvisit(nodes, frame)
+
+
+class MarkingCodeGenerator(LimitedCodeGenerator):
+    """Code whose literals are marked and whose loops tell the cursor what they hold."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._loops: list[tuple[str, str]] = []
+        self._holds: dict[int, tuple[str, str]] = {}
+        self._generation_bodies: set[int] = set()
+        self._quiet = 0
+        self._in_generation = False
+
+    # --- which value a loop holds -----------------------------------------------------------------
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
+        outer = self.temporary_identifier()
+        self.writeline(f"{outer} = cursor.current")
+        name = _last_name(node.target)
+        self._holds[id(node.body)] = (outer, name)
+        self._loops.append((outer, name))
+        super().visit_For(node, frame)
+        self._loops.pop()
+        self.writeline(f"cursor.current = {outer}")
+
+    def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
+        if id(nodes) in self._holds:
+            outer, name = self._holds[id(nodes)]
+            self.writeline(f"cursor.enter({outer}, {frame.symbols.ref(name)})")
+        if id(nodes) in self._generation_bodies:
+            self.writeline("cursor.current = generation_origin")
+        super().blockvisit(nodes, frame)
+
+    def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:  # noqa: N802
+        super().visit_Assign(node, frame)
+        # `{% for i in range(n) %}{% set message = messages[i] %}`: from here on the loop holds that message.
+        if self._loops and isinstance(node.target, nodes.Name) and isinstance(node.node, nodes.Getitem):
+            index = node.node.arg
+            looping = isinstance(index, nodes.Name) and any(index.name == name for _, name in self._loops)
+            counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and _is_name(index.node, "loop")
+            if looping or counting:
+                self.writeline(f"cursor.enter(cursor.current, {frame.symbols.ref(node.target.name)})")
+
+    # --- text that a generation prompt adds -------------------------------------------------------
+
+    def visit_If(self, node: nodes.If, frame: Frame) -> None:  # noqa: N802
+        branches = [node, *node.elif_]
+        asked = [branch for branch in branches if _asks_for_generation(branch.test)]
+        if not asked:
+            super().visit_If(node, frame)
+            return
+        self._generation_bodies.update(id(branch.body) for branch in asked)
+        before = self.temporary_identifier()
+        self.writeline(f"{before} = cursor.current")
+        super().visit_If(node, frame)
+        self.writeline(f"cursor.current = {before}")
+
+    def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
+        before = self._in_generation
+        self._in_generation = before or _asks_for_generation(node.test)
+        super().visit_CondExpr(node, frame)
+        self._in_generation = before
+
+    # --- the template's own text ------------------------------------------------------------------
+
+    def write_commons(self) -> None:
+        super().write_commons()
+        self.writeline("literal = cursor.literal")
+        self.writeline("generation = cursor.generation")
+        self.writeline("generation_origin = environment.generation_origin")
+
+    def _mark(self, text: str) -> str:
+        return f"{'generation' if self._in_generation else 'literal'}({text!r})"
+
+    def _output_const_repr(self, group: Iterable[Any]) -> str:
+        return self._mark(concat(group))
+
+    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802
+        value = node.as_const(frame.eval_ctx)
+        if isinstance(value, str) and value and not self._quiet:
+            self.write(self._mark(value))
+        else:
+            super().visit_Const(node, frame)
+
+    def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:  # noqa: N802
+        self.write(self._mark(node.data))
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
+        self.write("environment.concat((")
+        for arg in node.nodes:
+            self.write("str(")
+            self.visit(arg, frame)
+            self.write("), ")
+        self.write("))")
+
+    # Text that is only looked at, never printed, needs no marks.
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Compare(node, frame)
+        self._quiet -= 1
+
+    def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Test(node, frame)
+        self._quiet -= 1
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Getitem(node, frame)
+        self._quiet -= 1
+
+
+def _is_name(node: nodes.Node, name: str) -> bool:
+    return isinstance(node, nodes.Name) and node.name == name
+
+
+def _last_name(target: nodes.Node) -> str:
+    """The variable that holds a loop's value: the last of `key, value`."""
+    names = [target.name] if isinstance(target, nodes.Name) else [n.name for n in target.find_all(nodes.Name)]
+    return names[-1]
+
+
+def _asks_for_generation(test: nodes.Node) -> bool:
+    """Whether a condition can only hold when a generation prompt was asked for, as far as its form shows."""
+    if _is_name(test, _SWITCH):
+        return True
+    if isinstance(test, nodes.And):
+        return _asks_for_generation(test.left) or _asks_for_generation(test.right)
+    if isinstance(test, nodes.Or):
+        return _asks_for_generation(test.left) and _asks_for_generation(test.right)
+    if isinstance(test, nodes.Compare):
+        return _is_name(test.expr, _SWITCH) and all(
+            op.op == "eq" and isinstance(op.expr, nodes.Const) and op.expr.value is True for op in test.ops
+        )
+    if isinstance(test, nodes.Test):
+        return test.name == "true" and _is_name(test.node, _SWITCH)
+    if isinstance(test, nodes.Filter):
+        return test.name == "default" and test.node is not None and _is_name(test.node, _SWITCH)
+    return False

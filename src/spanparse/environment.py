@@ -1,0 +1,172 @@
+"""The Jinja environment of transformers' `apply_chat_template`, and the same one with marks.
+
+Source of the settings: transformers' `utils/chat_template_utils.py` (`_compile_jinja_template`): an immutable sandbox
+with `trim_blocks`, `lstrip_blocks`, loop controls, a `tojson` without HTML escapes, `raise_exception`, `strftime_now`
+and the `{% generation %}` block. `tests/` compares the two on every bundled template.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import make_attrgetter
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from spanparse.codegen import LimitedCodeGenerator, MarkingCodeGenerator
+from spanparse.cursor import Cursor
+from spanparse.errors import TemplateError, TemplateLimit
+from spanparse.marked import Marked, concat, runs_of
+from spanparse.origin import GENERATION
+from spanparse.tracked import common_origin
+
+MAX_TEMPLATE_CHARACTERS = 2_000_000
+"""Longest template that is compiled; the longest of 786 published ones has about 30,000 characters."""
+
+
+class RenderContext(Context):
+    """A Jinja context that carries the cursor of its render and the clock that the template sees."""
+
+    cursor: Cursor
+    clock: datetime.datetime
+
+
+class GenerationBlock(Extension):
+    """`{% generation %}…{% endgeneration %}`: transformers records its offsets; the text is rendered as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 - the name and type are Jinja's
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        lineno = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(lineno)
+
+    def _body(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+@jinja2.pass_context
+def _strftime_now(context: RenderContext, layout: str) -> str:
+    return context.clock.strftime(layout)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _marked_tojson(value: Any, *args: Any, **kwargs: Any) -> str:
+    text = _tojson(value, *args, **kwargs)
+    origin = common_origin(value)
+    return text if origin is None else Marked.whole(text, origin)
+
+
+@jinja2.pass_environment
+def _marked_join(
+    environment: jinja2.Environment, value: Iterable[Any], d: str = "", attribute: str | int | None = None
+) -> str:
+    if attribute is not None:
+        value = map(make_attrgetter(environment, attribute), value)
+    parts: list[str] = []
+    separator = str(d)
+    for item in value:
+        if parts and separator:
+            parts.append(separator)
+        parts.append(str(item))
+    return concat(parts)
+
+
+def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    margin = width if isinstance(width, str) else " " * width
+    ended = Marked(text, runs_of(text)) + "\n"
+    lines: list[str] = ended.splitlines()
+    separator = "\n"
+    if not blank:
+        head, *rest = lines
+        lines = [head, *(margin + line if line else line for line in rest)]
+        result = Marked(separator).join(lines)
+    else:
+        result = Marked(separator + margin).join(lines)
+    return margin + result if first else result
+
+
+def _marked_safe(text: Any) -> str:
+    return str(text)
+
+
+class ChatEnvironment(ImmutableSandboxedEnvironment):
+    """transformers' environment with step counting."""
+
+    code_generator_class = LimitedCodeGenerator
+    context_class = RenderContext
+
+    def __init__(self) -> None:
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols], cache_size=0)
+        self.filters["tojson"] = _tojson
+        self.globals["raise_exception"] = _raise_exception
+        self.globals["strftime_now"] = _strftime_now
+
+
+class MarkingEnvironment(ChatEnvironment):
+    """The same environment for a marked render: every way of joining texts is one that keeps marks."""
+
+    code_generator_class = MarkingCodeGenerator
+    generation_origin = GENERATION
+    concat = staticmethod(concat)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters["tojson"] = _marked_tojson
+        self.filters["join"] = _marked_join
+        self.filters["indent"] = _marked_indent
+        self.filters["safe"] = _marked_safe
+
+
+_PLAIN = ChatEnvironment()
+_MARKING = MarkingEnvironment()
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str, marking: bool) -> jinja2.Template:
+    return (_MARKING if marking else _PLAIN).from_string(text)
+
+
+def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
+    """The compiled template, from a cache keyed by its text.
+
+    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long; `name` goes into the error.
+    """
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise TemplateLimit(name, f"template has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")
+    try:
+        return _compile(text, marking)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(name, f"line {error.lineno}: {error.message}") from error
+    except (RecursionError, MemoryError, SyntaxError, OverflowError) as error:
+        raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
+
+
+def variables_read(text: str, name: str) -> frozenset[str]:
+    """Names of the variables that the template reads from its context."""
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise TemplateLimit(name, f"template has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")
+    from jinja2.meta import find_undeclared_variables
+
+    return frozenset(find_undeclared_variables(_PLAIN.parse(text)))

@@ -1,0 +1,30 @@
+"""Template families: names and turn markers that are known by sight.
+
+A family adds a name and start markers; exactness never depends on it. What is not known by sight is `auto`, whose
+markers are learned from what the template itself writes in front of messages.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """A family's name, the markers that start a turn, and the texts that show a template to be of it."""
+
+    name: str
+    starts: frozenset[str]
+    signs: tuple[str, ...]
+
+
+CHATML = Family("chatml", frozenset({"<|im_start|>"}), ("<|im_start|>", "<|im_end|>"))
+HARMONY = Family("harmony", frozenset({"<|start|>"}), ("<|start|>", "<|channel|>", "<|message|>"))
+AUTO = Family("auto", frozenset(), ())
+
+
+def family_of(template: str) -> Family:
+    """The family of a template's text."""
+    for family in (CHATML, HARMONY):
+        if all(sign in template for sign in family.signs):
+            return family
+    return AUTO

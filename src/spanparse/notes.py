@@ -1,0 +1,96 @@
+"""What a template did to a message, in words: dropped, merged, hoisted, repeated, trimmed, transformed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spanparse.marked import Marked
+from spanparse.owners import Segment
+
+_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
+
+
+def message_notes(
+    index: int, message: dict[str, Any], segments: Sequence[Segment], text: Marked, displaced: Mapping[int, str]
+) -> list[str]:
+    """Notes on message `index`, whose segments are given in text order.
+
+    `displaced` names the messages that are not in their place: `hoisted` in front of an earlier one or `moved` behind a
+    later one.
+    """
+    if not segments:
+        return ["dropped"]
+    notes = [displaced[index]] if index in displaced else []
+    for field, value in _texts(message):
+        notes += _text_notes(field, value, [s for s in segments if _is_from(s, field)], text)
+    return notes
+
+
+def displaced_messages(order: Sequence[int]) -> dict[int, str]:
+    """Which messages stand out of place, given all of them in text order.
+
+    Those are the messages outside a longest rising subsequence.
+    """
+    tails: list[int] = []
+    last: list[int] = []
+    previous = [-1] * len(order)
+    for place, index in enumerate(order):
+        rank = bisect_left(tails, index)
+        if rank == len(tails):
+            tails.append(index)
+            last.append(place)
+        else:
+            tails[rank] = index
+            last[rank] = place
+        previous[place] = last[rank - 1] if rank else -1
+    kept = set()
+    place = last[-1] if last else -1
+    while place >= 0:
+        kept.add(order[place])
+        place = previous[place]
+    return {
+        index: "moved" if any(other > index for other in order[:place]) else "hoisted"
+        for place, index in enumerate(order)
+        if index not in kept
+    }
+
+
+def _texts(message: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """The (path, text) of every text field and text part that is not empty."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    for field in _TEXT_FIELDS:
+        value = message.get(field)
+        if isinstance(value, str) and value:
+            found.append(((field,), value))
+        elif isinstance(value, list):
+            for i, item in enumerate(value):
+                if isinstance(item, dict) and isinstance(item.get("text"), str) and item["text"]:
+                    found.append(((field, i, "text"), item["text"]))
+    return found
+
+
+def _is_from(segment: Segment, field: tuple[str | int, ...]) -> bool:
+    return not segment.origin.literal and segment.origin.path[2:] == field
+
+
+def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment], text: Marked) -> list[str]:
+    name = str(field[0]) if len(field) == 1 else f"{field[0]}[{field[1]}]"
+    if not segments:
+        return [f"{name} dropped"] if value.strip() else []
+    if any(segment.source < 0 for segment in segments):
+        return [f"{name} transformed"]
+    ranges = sorted((s.source, s.source + s.end - s.start) for s in segments)
+    notes: list[str] = []
+    covered = ranges[0][0]
+    missing = value[:covered]
+    for start, end in ranges:
+        if start < covered and not notes:
+            notes.append(f"{name} repeated")
+        missing += value[covered:start]
+        covered = max(covered, end)
+    missing += value[covered:]
+    if missing:
+        notes.append(f"{name} trimmed" if not missing.strip() else f"{name} shortened")
+    return notes

@@ -1,0 +1,72 @@
+"""Where a stretch of rendered text came from."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, final
+
+Path = tuple[str | int, ...]
+
+
+@final
+class Origin:
+    """One origin of rendered text, shared by all runs that have it.
+
+    A *field* origin says that characters were copied from (or computed from) the value at `path` of the request, such
+    as `("messages", 3, "content")`. A *literal* origin says that the template's own text was evaluated while `path`
+    was being rendered; an empty path means that nothing in particular was.
+    """
+
+    __slots__ = ("_literal", "literal", "path")
+
+    def __init__(self, path: Path, literal: bool = False) -> None:
+        self.path = path
+        self.literal = literal
+        self._literal: Origin | None = None
+
+    def as_literal(self) -> Origin:
+        """The origin of template text that is evaluated on behalf of this one."""
+        if self.literal:
+            return self
+        if self._literal is None:
+            self._literal = Origin(self.path, literal=True)
+        return self._literal
+
+    @property
+    def message(self) -> int | None:
+        """Index of the message that the path leads into, else None."""
+        path = self.path
+        if len(path) > 1 and path[0] == "messages":
+            return int(path[1])
+        return None
+
+    @property
+    def field(self) -> str:
+        """The path below its message (or the request) as text: `tool_calls[0].function.name`, `tools[2]`."""
+        steps = self.path[2:] if self.message is not None else self.path
+        text = ""
+        for step in steps:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Origin({'.'.join(map(str, self.path))}{', literal' if self.literal else ''})"
+
+
+NOWHERE: Final = Origin((), literal=True)
+"""Template text outside every loop over the request."""
+
+GENERATION: Final = Origin(("generation_prompt",), literal=True)
+"""Template text that stands under `add_generation_prompt`."""
+
+
+class Run(NamedTuple):
+    """Characters [start, end) of a text that share an origin.
+
+    `source` is the offset in the field's own string of the run's first character when the run is a verbatim copy, -1
+    when the characters were computed (cased, escaped, serialised) or are template text.
+    """
+
+    start: int
+    end: int
+    origin: Origin
+    source: int

@@ -1,0 +1,213 @@
+"""Who owns each character of a marked render: a message, the preamble or the generation prompt.
+
+Most characters say it themselves: field text names its message, and so does template text that was written while a
+loop held a message. What remains is template text outside such loops. The rule for it is one for all templates: text
+from the last start-of-turn marker on belongs to the message that it introduces, text before it to the message that it
+follows, and before the first message to the preamble. The start markers are the family's, or learned from the text
+that the template's own loop writes in front of its messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spanparse.marked import Marked
+from spanparse.origin import GENERATION, Origin, Run
+
+PREAMBLE: Final = -1
+GENERATION_PROMPT: Final = -2
+
+_CONTROL = re.compile(
+    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
+)
+_BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
+
+
+@dataclass(slots=True)
+class Segment:
+    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`."""
+
+    start: int
+    end: int
+    origin: Origin
+    source: int
+    owner: int | None
+
+    @property
+    def is_tools(self) -> bool:
+        """Text of the tools block."""
+        path = self.origin.path
+        return bool(path) and path[0] == "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Segments that tile the text, each with an owner; `starts` are the start-of-turn markers that were used.
+
+    `unclear` holds the messages whose border with a neighbour no rule decides.
+    """
+
+    segments: list[Segment]
+    starts: frozenset[str]
+    unclear: frozenset[int]
+
+
+def assign_owners(text: Marked, known_starts: Iterable[str], bos: str) -> Ownership:
+    """Give every character of `text`, whose runs tile it, an owner.
+
+    `known_starts` are the family's start-of-turn markers, `bos` the beginning-of-sequence text if there is one.
+    """
+    segments = [_segment(run) for run in text._runs]
+    starts = frozenset(known_starts) or _learn_starts(text, segments)
+    _lend(segments)
+    _transfer_headers(segments)
+    unclear: set[int] = set()
+    resolved: list[Segment] = []
+    at = 0
+    while at < len(segments):
+        if segments[at].owner is not None:
+            resolved.append(segments[at])
+            at += 1
+            continue
+        end = at
+        while end < len(segments) and segments[end].owner is None:
+            end += 1
+        left = resolved[-1].owner if resolved else None
+        right = segments[end] if end < len(segments) else None
+        resolved.extend(_resolve(text, segments[at:end], left, right, starts, bos, unclear))
+        at = end
+    return Ownership(resolved, starts, frozenset(unclear))
+
+
+def _segment(run: Run) -> Segment:
+    origin = run.origin
+    owner = GENERATION_PROMPT if origin is GENERATION else origin.message
+    return Segment(run.start, run.end, origin, run.source, owner)
+
+
+def _learn_starts(text: Marked, segments: Sequence[Segment]) -> frozenset[str]:
+    """The markers that the template's loop writes in front of messages; empty where it writes none."""
+    starts: set[str] = set()
+    begun: set[int] = set()
+    previous: int | None = None
+    for segment in segments:
+        owner = segment.owner
+        if owner is not None and owner >= 0 and owner not in begun and owner != previous:
+            begun.add(owner)
+            literal = text[segment.start : segment.end] if segment.origin.literal else ""
+            found = _CONTROL.match(literal.lstrip())
+            if found:
+                starts.add(found[0])
+            elif (words := literal.strip()) and len(words) > 2:
+                starts.add(words)
+        previous = owner if owner is not None else previous
+    return frozenset(starts)
+
+
+def _lend(segments: list[Segment]) -> None:
+    """Names and ids of one message that stand inside another's text (the called tool's name) belong to the latter."""
+    for before, segment, after in zip(segments, segments[1:], segments[2:], strict=False):
+        if (
+            not segment.origin.literal
+            and segment.owner is not None
+            and segment.origin.path[-1] in _BORROWED
+            and before.owner == after.owner
+            and before.owner is not None
+            and before.owner >= 0
+        ):
+            segment.owner = before.owner
+
+
+def _transfer_headers(segments: list[Segment]) -> None:
+    """A turn's header belongs to the first message rendered in the turn.
+
+    Where a loop writes the header for the message it holds and then puts another message's text first (a system text
+    inside the user's turn), the header goes with that text.
+    """
+    seen: set[int] = set()
+    at = 0
+    while at < len(segments):
+        owner = segments[at].owner
+        if owner is None or owner < 0 or owner in seen:
+            at += 1
+            continue
+        seen.add(owner)
+        end = at
+        while end < len(segments) and segments[end].owner == owner and segments[end].origin.literal:
+            end += 1
+        follower = segments[end] if end < len(segments) else None
+        if (
+            end > at
+            and follower is not None
+            and follower.owner is not None
+            and follower.owner >= 0
+            and follower.owner not in seen
+            and not follower.origin.literal
+        ):
+            for segment in segments[at:end]:
+                segment.owner = follower.owner
+            seen.add(follower.owner)
+            seen.discard(owner)
+        at = max(end, at + 1)
+
+
+def _resolve(
+    text: Marked,
+    gap: list[Segment],
+    left: int | None,
+    right: Segment | None,
+    starts: frozenset[str],
+    bos: str,
+    unclear: set[int],
+) -> list[Segment]:
+    """Split a stretch of unowned text between `left` and `right`."""
+    before = PREAMBLE if left is None else left
+    if right is None:
+        return _owned(gap, before)
+    after = right.owner
+    assert after is not None
+    border = _last_start(text, gap, starts)
+    if border is not None:
+        return _split(gap, border, before, after)
+    if left is None and after >= 0 and not right.origin.literal:
+        # Nothing but plain words in front of a message's text: its header, behind the beginning-of-sequence text.
+        begin = gap[0].start
+        lead = text[begin : gap[-1].end]
+        border = begin + len(bos) if bos and lead.startswith(bos) else begin
+        return _split(gap, border, before, after)
+    if before >= 0 and after >= 0 and not right.origin.literal and not starts:
+        unclear.update((before, after))
+    return _owned(gap, before)
+
+
+def _last_start(text: Marked, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
+    """Offset of the last start marker in the template's text of `gap`."""
+    for segment in reversed(gap):
+        if segment.is_tools:
+            continue
+        found = max((str.rfind(text, start, segment.start, segment.end) for start in starts), default=-1)
+        if found >= 0:
+            return found
+    return None
+
+
+def _owned(gap: list[Segment], owner: int) -> list[Segment]:
+    for segment in gap:
+        segment.owner = owner
+    return gap
+
+
+def _split(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:
+    result = []
+    for segment in gap:
+        if segment.start < border < segment.end:
+            head = Segment(segment.start, border, segment.origin, segment.source, before)
+            tail = Segment(border, segment.end, segment.origin, -1, after)
+            result += [head, tail]
+        else:
+            segment.owner = before if segment.end <= border else after
+            result.append(segment)
+    return result

@@ -1,0 +1,266 @@
+"""From a template and a conversation to a rendering with its spans."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanparse.cursor import Limits
+from spanparse.errors import TemplateError, TemplateRefused
+from spanparse.families import Family, family_of
+from spanparse.marked import Marked
+from spanparse.notes import displaced_messages, message_notes
+from spanparse.origin import GENERATION, NOWHERE, Run
+from spanparse.owners import GENERATION_PROMPT, PREAMBLE, Ownership, Segment, assign_owners
+from spanparse.parts import message_parts, preamble_parts
+from spanparse.proof import lost_messages, misplaced_runs, transfer
+from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
+from spanparse.sources import TemplateSource
+from spanparse.spans import Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.turns import find_turns
+
+_LEADING = ("system", "developer")
+_SWITCH = "add_generation_prompt"
+_BARRIERS: Mapping[str, BarrierKind] = {
+    "system": "system_start",
+    "developer": "developer_start",
+    "user": "user_start",
+    "assistant": "assistant_start",
+    "tool": "tool_start",
+}
+
+
+def request_of(
+    template: TemplateSource,
+    messages: list[dict[str, Any]],
+    *,
+    tools: list[dict[str, Any]] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    add_generation_prompt: bool = True,
+    clock: datetime.datetime = DEFAULT_CLOCK,
+) -> Request:
+    """What the template is given: the source's special tokens, overlaid by the caller's `kwargs`."""
+    return Request(messages, tools, {**template.special_tokens, **(kwargs or {})}, add_generation_prompt, clock)
+
+
+def parse(
+    template: TemplateSource,
+    messages: list[dict[str, Any]],
+    *,
+    tools: list[dict[str, Any]] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    add_generation_prompt: bool = True,
+    clock: datetime.datetime = DEFAULT_CLOCK,
+    limits: Limits = DEFAULT_LIMITS,
+    verify: bool = True,
+) -> Rendering:
+    """Render `messages` and find the span of every message and part.
+
+    `messages` and `tools` are OpenAI-style and go to the template as they are. `verify` compares the marked render
+    with a plain one; without it no check backs the word exact, so a caller that turns it off must have another reason
+    to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`.
+    """
+    request = request_of(
+        template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
+    )
+    return parse_request(template, request, limits=limits, verify=verify)
+
+
+def parse_request(
+    template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS, verify: bool = True
+) -> Rendering:
+    """`parse` for a request that is already put together."""
+    text, reason, unmarked = _marked(template, request, limits, verify)
+    text = _mark_generation(text, template, request, limits)
+    family = family_of(template.text)
+    bos = str(request.kwargs.get("bos_token") or "")
+    ownership = assign_owners(text, family.starts, bos)
+    doubts = _doubts(text, request, ownership, reason, unmarked)
+    return _assemble(text, request, family, ownership, doubts, bos)
+
+
+def _marked(
+    template: TemplateSource, request: Request, limits: Limits, verify: bool
+) -> tuple[Marked, str | None, list[str]]:
+    """The plain text with runs that tile it, the reason why they may be wrong, and text that lost its marks."""
+    name = template.source
+    unmarked: list[str] = []
+    try:
+        marked = render_marked(template.text, request, name=name, limits=limits, unmarked=unmarked)
+    except TemplateRefused as refused:
+        plain = render_plain(template.text, request, name=name, limits=limits)
+        del refused
+        whole = Run(0, len(plain), NOWHERE, -1)
+        return Marked(plain, (whole,) if plain else ()), "render-differs", []
+    if not verify:
+        return marked, None, unmarked
+    plain = render_plain(template.text, request, name=name, limits=limits)
+    if marked == plain:
+        return marked, None, unmarked
+    return transfer(marked, plain), "render-differs", unmarked
+
+
+def _mark_generation(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> Marked:
+    """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds.
+
+    The marks say so wherever the template writes it under an `if add_generation_prompt`. Elsewhere a render without the
+    generation prompt tells.
+    """
+    if not request.add_generation_prompt or _SWITCH not in template.text:
+        return text
+    runs = text._runs
+    first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
+    if first is not None and all(run.origin.literal for run in runs[first:]):
+        return text
+    without = Request(request.messages, request.tools, request.kwargs, False, request.clock)
+    try:
+        base = render_plain(template.text, without, name=template.source, limits=limits)
+    except TemplateError:
+        base = str.__str__(text)
+    begin = len(base) if text.startswith(base) else len(text)
+    marked = []
+    for run in runs:
+        origin = NOWHERE if run.origin is GENERATION else run.origin
+        if run.end <= begin:
+            marked.append(run._replace(origin=origin))
+        elif run.start >= begin:
+            marked.append(run._replace(origin=GENERATION, source=-1))
+        else:
+            marked.append(Run(run.start, begin, origin, run.source))
+            marked.append(Run(begin, run.end, GENERATION, -1))
+    return Marked(text, tuple(marked))
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """Why spans may be wrong: a reason for all messages, or for some."""
+
+    everywhere: str | None
+    messages: Mapping[int, str]
+
+
+def _doubts(
+    text: Marked, request: Request, ownership: Ownership, reason: str | None, unmarked: Sequence[str]
+) -> _Doubts:
+    found: dict[int, str] = dict.fromkeys(ownership.unclear, "owner-unclear")
+    for index in lost_messages(text, request, unmarked):
+        found[index] = "origin-lost"
+    for run in misplaced_runs(text, request):
+        if run.origin.message is not None:
+            found[run.origin.message] = "origin-mismatch"
+    return _Doubts(reason, found)
+
+
+def _assemble(
+    text: Marked, request: Request, family: Family, ownership: Ownership, doubts: _Doubts, bos: str
+) -> Rendering:
+    segments = ownership.segments
+    pieces = _pieces(segments)
+    roles = [str(message.get("role")) for message in request.messages]
+    shown = [piece for piece in pieces if _owner(piece) >= 0]
+    generated = [segment for segment in segments if segment.owner == GENERATION_PROMPT]
+    generation = Piece(generated[0].start, generated[-1].end) if generated else None
+    turns = find_turns(text, shown, ownership.starts, roles, str(text[generation.start :]) if generation else "")
+    displaced = displaced_messages(list(dict.fromkeys(_owner(piece) for piece in shown)))
+    owned: dict[int, list[list[Segment]]] = {}
+    for piece in shown:
+        owned.setdefault(_owner(piece), []).append(piece)
+    messages = []
+    for index, message in enumerate(request.messages):
+        mine = owned.get(index, [])
+        flat = [segment for piece in mine for segment in piece]
+        notes = message_notes(index, message, flat, text, displaced)
+        if index in turns.merged:
+            notes.insert(0, "merged")
+        reason = doubts.everywhere or doubts.messages.get(index)
+        parts = message_parts(flat, index, message, opens_turn=index in turns.opens, closes_turn=index in turns.closes)
+        ranges = tuple(Piece(piece[0].start, piece[-1].end) for piece in mine)
+        messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, tuple(notes)))
+    before = [segment for segment in segments if segment.owner == PREAMBLE]
+    preamble = Preamble(
+        before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, text, bos)
+    )
+    system_end = _system_end(messages, preamble)
+    reason = doubts.everywhere or next((message.reason for message in messages if message.reason), None)
+    return Rendering(
+        text=str.__str__(text),
+        family=family.name,
+        exact=reason is None,
+        reason=reason,
+        preamble=preamble,
+        messages=tuple(messages),
+        generation_prompt=generation,
+        barriers=_barriers(pieces, roles, system_end),
+        system_end=system_end,
+        caller_text=_caller_text(segments),
+    )
+
+
+def _owner(piece: Sequence[Segment]) -> int:
+    owner = piece[0].owner
+    assert owner is not None
+    return owner
+
+
+def _pieces(segments: Sequence[Segment]) -> list[list[Segment]]:
+    """Segments grouped into contiguous stretches of one owner, in text order."""
+    pieces: list[list[Segment]] = []
+    for segment in segments:
+        if pieces and pieces[-1][-1].owner == segment.owner:
+            pieces[-1].append(segment)
+        else:
+            pieces.append([segment])
+    return pieces
+
+
+def _tools_end(parts: Sequence[Part]) -> int | None:
+    return max((part.end for part in parts if part.kind == "tools"), default=None)
+
+
+def _system_end(messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
+    """The later end of the leading system text and the tools block."""
+    ends = []
+    for message in messages:
+        if message.role not in _LEADING:
+            break
+        if message.end is not None:
+            ends.append(message.end)
+    leading = len(ends)
+    for message in messages[leading:]:
+        tools = _tools_end(message.parts)
+        if tools is not None:
+            ends.append(tools)
+    if any(part.kind != "bos" for part in preamble.parts):
+        ends.append(preamble.end)
+    return max(ends, default=None)
+
+
+def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_end: int | None) -> tuple[Barrier, ...]:
+    barriers = []
+    for piece in pieces[1:]:
+        offset, owner = piece[0].start, _owner(piece)
+        if owner == GENERATION_PROMPT:
+            kind: BarrierKind = "generation_prompt"
+        elif owner == PREAMBLE:
+            kind = "preamble"
+        else:
+            kind = _BARRIERS.get(roles[owner], "user_start")
+        if offset == system_end:
+            kind = "system_end"
+        barriers.append(Barrier(offset, kind, owner if owner >= 0 else None))
+    return tuple(barriers)
+
+
+def _caller_text(segments: Sequence[Segment]) -> tuple[Piece, ...]:
+    """Ranges whose characters came from fields other than a role."""
+    ranges: list[Piece] = []
+    for segment in segments:
+        if segment.origin.literal or segment.origin.path[-1] == "role":
+            continue
+        if ranges and ranges[-1].end == segment.start:
+            ranges[-1] = Piece(ranges[-1].start, segment.end)
+        else:
+            ranges.append(Piece(segment.start, segment.end))
+    return tuple(ranges)

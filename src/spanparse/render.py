@@ -1,0 +1,121 @@
+"""Rendering a chat template: plainly, or with marks."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+
+from spanparse.cursor import Cursor, LimitReached, Limits
+from spanparse.environment import RenderContext, compile_template
+from spanparse.errors import TemplateLimit, TemplateRefused
+from spanparse.marked import Marked, concat, runs_of
+from spanparse.origin import Origin, Run
+from spanparse.tracked import track
+
+Message = dict[str, Any]
+Tool = dict[str, Any]
+
+DEFAULT_LIMITS = Limits()
+DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a template is given.
+
+    `kwargs` are template variables such as `enable_thinking` or `bos_token`. `clock` is what `strftime_now` shows; a
+    fixed default keeps renderings reproducible, since a date that changes at midnight invalidates every cached prompt.
+    """
+
+    messages: list[Message]
+    tools: list[Tool] | None = None
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    add_generation_prompt: bool = True
+    clock: datetime.datetime = DEFAULT_CLOCK
+
+
+def render_plain(text: str, request: Request, *, name: str = "template", limits: Limits = DEFAULT_LIMITS) -> str:
+    """The prompt that transformers' `apply_chat_template(tokenize=False)` makes of `request`.
+
+    Raises `TemplateError` (does not compile), `TemplateRefused` (raised while rendering) or `TemplateLimit`.
+    """
+    cursor = Cursor(limits)
+    chunks = _run(text, request, cursor, name, marking=False)
+    return "".join([chunk for chunk, _ in chunks])
+
+
+def render_marked(
+    text: str,
+    request: Request,
+    *,
+    name: str = "template",
+    limits: Limits = DEFAULT_LIMITS,
+    unmarked: list[str] | None = None,
+) -> Marked:
+    """The same prompt with runs that tile it.
+
+    Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
+    was rendering when it wrote them; such stretches are appended to `unmarked`. Raises what `render_plain` raises.
+    """
+    cursor = Cursor(limits)
+    lost: list[str] = [] if unmarked is None else unmarked
+    return concat([_owned(chunk, origin, lost) for chunk, origin in _run(text, request, cursor, name, marking=True)])
+
+
+def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: bool) -> list[tuple[str, Origin]]:
+    template = compile_template(text, name, marking=marking)
+    variables: dict[str, Any] = {
+        **request.kwargs,
+        "messages": track(request.messages, ("messages",)) if marking else request.messages,
+        "tools": (track(request.tools, ("tools",), mark_keys=True) if marking else request.tools) or None,
+        "documents": request.kwargs.get("documents"),
+        "add_generation_prompt": request.add_generation_prompt,
+    }
+    context = template.new_context(variables)
+    assert isinstance(context, RenderContext)
+    context.cursor = cursor
+    context.clock = request.clock
+    chunks: list[tuple[str, Origin]] = []
+    size = 0
+    try:
+        for chunk in template.root_render_func(context):
+            size += len(chunk)
+            cursor.check_size(size)
+            chunks.append((chunk, cursor.current))
+    except LimitReached as limit:
+        raise TemplateLimit(name, str(limit)) from limit
+    except (RecursionError, MemoryError, OverflowError) as error:
+        raise TemplateLimit(name, f"{type(error).__name__} while rendering: {error}") from error
+    except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # What a template can raise: its own raise_exception, undefined values, and Python's complaints about operands.
+        reason = str(error) or type(error).__name__
+        where = cursor.current.message if marking else None
+        raise TemplateRefused(name, " ".join(reason.split()), where) from error
+    return chunks
+
+
+def _owned(chunk: str, current: Origin, lost: list[str]) -> str:
+    """`chunk` with its unmarked characters given to `current`."""
+    runs = runs_of(chunk)
+    covered = 0
+    for run in runs:
+        if run.start > covered:
+            break
+        covered = run.end
+    if covered == len(chunk):
+        return chunk
+    origin = current.as_literal()
+    filled: list[Run] = []
+    at = 0
+    for run in (*runs, Run(len(chunk), len(chunk), origin, -1)):
+        if run.start > at:
+            filled.append(Run(at, run.start, origin, -1))
+            lost.append(str.__getitem__(chunk, slice(at, run.start)))
+        if run.end > run.start:
+            filled.append(run)
+        at = run.end
+    return Marked(chunk, tuple(filled))

@@ -1,0 +1,98 @@
+"""The request as a template sees it during a marked render: the same values, each knowing its path.
+
+Templates receive `TrackedDict` and `TrackedList`, which are a `dict` and a `list` in every respect, with `Marked`
+strings inside. Keys are marked where a template may print them: in tool schemas and tool call arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from spanparse.marked import Marked
+from spanparse.origin import Origin, Path
+
+
+@final
+class TrackedDict(dict[str, Any]):
+    """A dict whose place in the request is `_origin`."""
+
+    __slots__ = ("_origin",)
+    _origin: Origin
+
+    def __init__(self, values: dict[str, Any], origin: Origin) -> None:
+        super().__init__(values)
+        self._origin = origin
+
+    def __str__(self) -> str:
+        return Marked.whole(repr(self), self._origin)
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+@final
+class TrackedList(list[Any]):
+    """A list whose place in the request is `_origin`."""
+
+    __slots__ = ("_origin",)
+    _origin: Origin
+
+    def __init__(self, values: list[Any], origin: Origin) -> None:
+        super().__init__(values)
+        self._origin = origin
+
+    def __str__(self) -> str:
+        return Marked.whole(repr(self), self._origin)
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def track(value: Any, path: Path, mark_keys: bool = False) -> Any:
+    """A copy of the JSON value `value` in which every container and string knows its path."""
+    if isinstance(value, str):
+        return Marked.whole(value, Origin(path), 0)
+    if isinstance(value, dict):
+        result = {}
+        for key, item in value.items():
+            below = (*path, key)
+            name = Marked.whole(key, Origin(below)) if mark_keys and isinstance(key, str) else key
+            result[name] = track(item, below, mark_keys or key == "arguments")
+        return TrackedDict(result, Origin(path))
+    if isinstance(value, (list, tuple)):
+        return TrackedList([track(item, (*path, i), mark_keys) for i, item in enumerate(value)], Origin(path))
+    return value
+
+
+def origin_of(value: Any) -> Origin | None:
+    """The origin of a tracked container, or of a marked string that comes from one field; None for anything else."""
+    if isinstance(value, (TrackedDict, TrackedList)):
+        return value._origin
+    if isinstance(value, Marked):
+        for run in value._runs:
+            if not run.origin.literal:
+                return run.origin
+    return None
+
+
+def common_origin(value: Any) -> Origin | None:
+    """The origin that all tracked values inside an untracked container share, as the longest common path."""
+    known = origin_of(value)
+    if known is not None:
+        return known
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    shared: Path | None = None
+    for item in items:
+        origin = common_origin(item)
+        if origin is None:
+            continue
+        if shared is None:
+            shared = origin.path
+        else:
+            same = 0
+            for a, b in zip(shared, origin.path, strict=False):
+                if a != b:
+                    break
+                same += 1
+            shared = shared[:same]
+    return Origin(shared) if shared else None
