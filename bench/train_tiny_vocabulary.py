@@ -4,9 +4,10 @@ Run once, and again only when a new vocabulary is wanted on purpose: every golde
 
     python bench/train_tiny_vocabulary.py
 
-Reads `fixtures/corpus.txt`, writes `src/runtime/tiny/merges.txt`: one merge a line, "left right" in GPT-2's printable byte
-alphabet, in the order of their ranks. The trainer is the `tokenizers` package's BPE trainer. Text is cut by the same
-pre-tokenizer that the vocabulary uses, so no merge crosses a border that it could never cross in use.
+Reads `fixtures/corpus.txt`, writes `src/runtime/tiny/merges.txt`: one merge a line, "left right" in GPT-2's printable
+byte alphabet, in the order of their ranks. The trainer is the `tokenizers` package's BPE trainer, the same text always
+gives the same merges. Text is cut by the pre-tokenizer that the vocabulary uses, so no merge crosses a border that it
+could never cross in use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiny GGUF models with random weights: real memories of every kind, a few megabytes, no download.
 
-They say nothing sensible, but they remember: a changed distant prefix changes what they generate, so a wrong state shows.
-Importing this package needs neither gguf nor numpy nor llama.cpp; writing a model needs the [runtime] extra.
+They say nothing sensible, but they remember: a changed distant prefix changes what they generate, so a wrong state
+shows. Importing this package needs neither gguf nor numpy nor llama.cpp; writing a model needs the [runtime] extra.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The four tiny architectures as data: the metadata and tensors of each, with how every tensor is filled.
 
-Names and shapes are what llama.cpp's loaders ask for (`src/models/qwen35.cpp`, `gemma3.cpp`, `mamba2.cpp`, `qwen3.cpp`).
-Shapes are numpy's, slowest axis first: a matrix is (outputs, inputs).
+Names and shapes are what llama.cpp's loaders ask for (`qwen35.cpp`, `gemma3.cpp`, `mamba2.cpp` and `qwen3.cpp` in its
+`src/models`). Shapes are numpy's, slowest axis first: a matrix is (outputs, inputs).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
+
+from runtime.tiny import vocabulary
 
 Kind = Literal["hybrid", "swa", "recurrent", "dense"]
 
@@ -26,12 +28,13 @@ Value = int | float | list[int]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A float32 tensor: every value is `mean` + `std` × a standard normal draw."""
+    """A float32 tensor: every value is `mean` + `std` × a standard normal draw, but `zero_rows` hold zeros."""
 
     name: str
     shape: tuple[int, ...]
     std: float = 0.0
     mean: float = 0.0
+    zero_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ class Architecture:
     tensors: tuple[Tensor, ...]
 
 
-def architecture(kind: Kind, width: int, n_vocab: int) -> Architecture:
-    """The architecture of a tiny model of `kind`, `width` floats wide, for a vocabulary of `n_vocab` entries."""
-    return _BUILDERS[kind](width, n_vocab)
+def architecture(kind: Kind, width: int) -> Architecture:
+    """The architecture of a tiny model of `kind`, `width` floats wide (a multiple of `WIDTH_STEP`)."""
+    return _BUILDERS[kind](width)
 
 
 def _matrix(name: str, n_out: int, n_in: int, gain: float = 1.0) -> Tensor:
@@ -61,11 +64,13 @@ def _norm(name: str, *shape: int) -> Tensor:
     return Tensor(f"{name}.weight", shape, mean=1.0)
 
 
-def _outer(width: int, n_vocab: int) -> Iterator[Tensor]:
-    # A head of its own: tied to the embeddings, the last token alone decides what comes next.
+def _outer(width: int) -> Iterator[Tensor]:
+    n_vocab = len(vocabulary.entries())
     yield Tensor("token_embd.weight", (n_vocab, width), std=0.05)
     yield _norm("output_norm", width)
-    yield Tensor("output.weight", (n_vocab, width), std=1.0)
+    # A head of its own: were it tied to the embeddings, the last token alone would decide what comes next. A row of
+    # zeros is never the likeliest, so that outputs are printable text and as long as the caller asked for.
+    yield Tensor("output.weight", (n_vocab, width), std=1.0, zero_rows=vocabulary.unspoken())
 
 
 def _feed_forward(block: str, width: int) -> Iterator[Tensor]:
@@ -96,9 +101,9 @@ def _attention_metadata(width: int) -> dict[str, Value]:
     }
 
 
-def _dense(width: int, n_vocab: int) -> Architecture:
+def _dense(width: int) -> Architecture:
     def tensors() -> Iterator[Tensor]:
-        yield from _outer(width, n_vocab)
+        yield from _outer(width)
         for layer in range(n_layers):
             block = f"blk.{layer}"
             yield from _attention(block, width)
@@ -110,9 +115,9 @@ def _dense(width: int, n_vocab: int) -> Architecture:
     return Architecture("qwen3", n_layers, metadata, tuple(tensors()))
 
 
-def _swa(width: int, n_vocab: int) -> Architecture:
+def _swa(width: int) -> Architecture:
     def tensors() -> Iterator[Tensor]:
-        yield from _outer(width, n_vocab)
+        yield from _outer(width)
         for layer in range(n_layers):
             block = f"blk.{layer}"
             yield from _attention(block, width)
@@ -132,9 +137,9 @@ def _swa(width: int, n_vocab: int) -> Architecture:
     return Architecture("gemma3", n_layers, metadata, tuple(tensors()))
 
 
-def _recurrent(width: int, n_vocab: int) -> Architecture:
+def _recurrent(width: int) -> Architecture:
     def tensors() -> Iterator[Tensor]:
-        yield from _outer(width, n_vocab)
+        yield from _outer(width)
         for layer in range(n_layers):
             block = f"blk.{layer}"
             yield _norm(f"{block}.attn_norm", width)
@@ -164,9 +169,9 @@ def _recurrent(width: int, n_vocab: int) -> Architecture:
     return Architecture("mamba2", n_layers, metadata, tuple(tensors()))
 
 
-def _hybrid(width: int, n_vocab: int) -> Architecture:
+def _hybrid(width: int) -> Architecture:
     def tensors() -> Iterator[Tensor]:
-        yield from _outer(width, n_vocab)
+        yield from _outer(width)
         for layer in range(n_layers):
             block = f"blk.{layer}"
             if (layer + 1) % attention_interval == 0:
@@ -208,7 +213,7 @@ def _hybrid(width: int, n_vocab: int) -> Architecture:
     return Architecture("qwen35", n_layers, metadata, tuple(tensors()))
 
 
-_BUILDERS: dict[Kind, Callable[[int, int], Architecture]] = {
+_BUILDERS: dict[Kind, Callable[[int], Architecture]] = {
     "hybrid": _hybrid,
     "swa": _swa,
     "recurrent": _recurrent,

@@ -8,9 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from runtime.tiny import vocabulary
-from runtime.tiny.model import check, default_template, write_model
+from runtime.tiny.architecture import Kind, architecture
+from runtime.tiny.model import checked_kind, default_template, write_model
 
-# Raise it whenever the same arguments begin to give other bytes.
+# Raise it whenever the writer makes other bytes from the same architecture, vocabulary and template.
 FORMAT_VERSION = 1
 
 
@@ -23,13 +24,13 @@ def cache_directory() -> Path:
 def ensure_model(kind: str, *, width: int = 128, seed: int = 0) -> Path:
     """The path of the tiny model of `kind` with the bundled `chatml` template, written if it is not there yet.
 
-    The name holds kind, width, seed and a digest of all else that the file is made from, so a file of another version is
-    never taken for it. The file appears complete or not at all, also when several processes ask at once.
+    The name holds kind, width, seed and a digest of all else that the file is made from, so a file of another version
+    is never taken for it. The file appears complete or not at all, also when several processes ask at once.
 
     Raises what `write_model` raises.
     """
-    check(kind, width, seed)
-    path = cache_directory() / f"{kind}-{width}-{seed}-{_digest()}.gguf"
+    digest = _digest(checked_kind(kind, width, seed), width)
+    path = cache_directory() / f"{kind}-{width}-{seed}-{digest}.gguf"
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,7 @@ def ensure_model(kind: str, *, width: int = 128, seed: int = 0) -> Path:
     return path
 
 
-def _digest() -> str:
-    made_from = [str(FORMAT_VERSION), *(f"{e.type} {e.text}" for e in vocabulary.entries()), default_template()]
-    return sha256("\0".join(made_from).encode()).hexdigest()[:12]
+def _digest(kind: Kind, width: int) -> str:
+    words = (vocabulary.entries(), vocabulary.merges())
+    made_from = (FORMAT_VERSION, architecture(kind, width), words, default_template())
+    return sha256(repr(made_from).encode()).hexdigest()[:12]

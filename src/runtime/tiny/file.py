@@ -1,4 +1,4 @@
-"""Write a tiny architecture and the shared vocabulary as a GGUF file.
+"""Write a tiny architecture and the shared vocabulary as a GGUF file. Needs gguf and numpy, so import it late.
 
 The same arguments give the same bytes: weights come from numpy's frozen legacy generator, seeded for each tensor by the
 model's seed and the tensor's name.
@@ -7,29 +7,18 @@ model's seed and the tensor's name.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
-from runtime.tiny import vocabulary
-from runtime.tiny.architecture import CONTEXT_LENGTH, EPSILON, Architecture, Tensor
-from spanparse.errors import MissingExtra
+import gguf
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import gguf
-    import numpy as np
-    import numpy.typing as npt
+from runtime.tiny import vocabulary
+from runtime.tiny.architecture import CONTEXT_LENGTH, EPSILON, Architecture, Tensor, Value
 
 
 def write_file(arch: Architecture, path: Path, *, width: int, seed: int, template: str) -> None:
-    """Write the model to `path`, replacing what is there.
-
-    Raises `MissingExtra` when gguf or numpy is not installed, OSError when the file cannot be written.
-    """
-    try:
-        import gguf
-    except ImportError as error:
-        raise MissingExtra(str(path), "runtime", "writing a tiny model") from error
-
+    """Write the model to `path`, replacing what is there. Raises OSError when it cannot be written."""
     writer = gguf.GGUFWriter(path, arch.name)
     writer.add_name(f"spanparse tiny {arch.name}")
     writer.add_block_count(arch.n_layers)
@@ -47,7 +36,7 @@ def write_file(arch: Architecture, path: Path, *, width: int, seed: int, templat
     writer.close()
 
 
-def _add_value(writer: gguf.GGUFWriter, key: str, value: int | float | list[int]) -> None:
+def _add_value(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
     if isinstance(value, list):
         writer.add_array(key, value)
     elif isinstance(value, float):
@@ -73,9 +62,9 @@ def _add_vocabulary(writer: gguf.GGUFWriter, template: str) -> None:
 
 
 def _values(tensor: Tensor, seed: int) -> npt.NDArray[np.float32]:
-    import numpy as np
-
     if tensor.std == 0.0:
         return np.full(tensor.shape, tensor.mean, dtype=np.float32)
     draws = np.random.RandomState([seed, crc32(tensor.name.encode())]).standard_normal(tensor.shape)
-    return (tensor.mean + tensor.std * draws).astype(np.float32)
+    values: npt.NDArray[np.float32] = (tensor.mean + tensor.std * draws).astype(np.float32)
+    values[list(tensor.zero_rows)] = 0.0
+    return values

@@ -5,39 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from runtime.tiny import vocabulary
 from runtime.tiny.architecture import WIDTH_STEP, Kind, architecture
-from runtime.tiny.file import write_file
-from spanparse.errors import SourceError
+from spanparse.errors import MissingExtra, SourceError
 from spanparse.sources import bundled_template
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def write_model(
-    kind: str, path: str | Path, *, width: int = 128, seed: int = 0, template: str | None = None
-) -> None:
+def write_model(kind: str, path: str | Path, *, width: int = 128, seed: int = 0, template: str | None = None) -> None:
     """Write a tiny model of `kind` (one of `KINDS`) to `path`; the same arguments give the same bytes.
 
-    `width` is the embedding length, a multiple of 64: evaluation time grows with its square, file size nearly so.
-    `template` is the text of the chat template to embed, the bundled `chatml` when None.
+    `width` is the embedding length, a multiple of 64: the time to evaluate a token grows with its square. `template` is
+    the text of the chat template to embed, the bundled `chatml` when None.
 
-    Raises `SourceError` for an unknown kind or an impossible width or seed, `MissingExtra` without gguf and numpy.
+    Raises `SourceError` for an unknown kind, an impossible width or seed, or a path that cannot be written, and
+    `MissingExtra` without gguf and numpy.
     """
-    known = check(kind, width, seed)
+    known = checked_kind(kind, width, seed)
     text = default_template() if template is None else template
-    arch = architecture(known, width, len(vocabulary.entries()))
-    write_file(arch, Path(path), width=width, seed=seed, template=text)
+    try:
+        from runtime.tiny.file import write_file
+    except ModuleNotFoundError as error:
+        raise MissingExtra(kind, "runtime", "writing a tiny model") from error
+    try:
+        write_file(architecture(known, width), Path(path), width=width, seed=seed, template=text)
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be written ({error.strerror})") from error
 
 
-def check(kind: str, width: int, seed: int) -> Kind:
+def checked_kind(kind: str, width: int, seed: int) -> Kind:
     """`kind` as a `Kind`. Raises `SourceError` when no model can be made of these arguments."""
     if kind not in KINDS:
-        raise SourceError(kind, f"no such tiny model; there are {', '.join(KINDS)}")
-    if width < WIDTH_STEP or width % WIDTH_STEP:
+        raise SourceError(kind, f"no such tiny model ({', '.join(KINDS)})")
+    if width <= 0 or width % WIDTH_STEP:
         raise SourceError(kind, f"width {width} is not a positive multiple of {WIDTH_STEP}")
     if not 0 <= seed < 2**32:
-        raise SourceError(kind, f"seed {seed} is outside 0..2**32-1")
+        raise SourceError(kind, f"seed {seed} is not within 0 and 2**32 - 1")
     return kind
 
 

@@ -1,11 +1,11 @@
 """The vocabulary that all tiny models share: byte-level BPE with the control tokens of every bundled template.
 
-Ids, in this order: the 256 bytes by value, one token for each line of `merges.txt` in rank order, the control tokens, the
-user-defined tokens. `merges.txt` was trained once by `bench/train_tiny_vocabulary.py`; it stays as it is, because golden
-token counts depend on it.
+Ids, in this order: the 256 bytes by value, one token for each line of `merges.txt` in rank order, the control tokens,
+the user-defined tokens. `merges.txt` was trained once by `bench/train_tiny_vocabulary.py`; it stays as it is, because
+golden token counts depend on it.
 
-The same vocabulary is read by llama.cpp (from the model file) and by Hugging Face `tokenizers` (`hf_tokenizer`), and both
-give the same ids for any text. Control tokens are matched in text only where special tokens are parsed
+The same vocabulary is read by llama.cpp (from the model file) and by Hugging Face `tokenizers` (`hf_tokenizer`), and
+both give the same ids for any text. Control tokens are matched in text only where special tokens are parsed
 (`parse_special=True`, or `encode_special_tokens=False` there); user-defined tokens are matched always.
 """
 
@@ -25,11 +25,20 @@ N_MERGES = 3700
 # llama.cpp's name of the pre-tokenizer below (`tokenizer.ggml.pre`).
 PRE_TOKENIZER = "qwen2"
 
+# Letters and digits that came with Unicode 16. llama.cpp's tables are Unicode 15.1 and take them for symbols.
+_UNICODE_16 = (
+    r"\x{1C89}-\x{1C8A}\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC}\x{105C0}-\x{105F3}\x{10D40}-\x{10D85}\x{10EC2}-\x{10EC4}"
+    r"\x{11380}-\x{113D3}\x{116D0}-\x{116E3}\x{11BC0}-\x{11BE0}\x{11BF0}-\x{11BF9}\x{13460}-\x{143FA}"
+    r"\x{16100}-\x{16139}\x{16D40}-\x{16D79}\x{18CFF}\x{1CCF0}-\x{1CCF9}\x{1E5D0}-\x{1E5FA}"
+)
+_LETTER = rf"[\p{{L}}&&[^{_UNICODE_16}]]"
+_DIGIT = rf"[\p{{N}}&&[^{_UNICODE_16}]]"
+
 # Qwen 2's published split: contractions, words with the character before them, single digits, punctuation runs, spaces.
 # Contractions are spelled as llama.cpp spells them; ignoring case would also match the long s, which it does not.
 _SPLIT = (
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    rf"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n{_LETTER}{_DIGIT}]?{_LETTER}+|{_DIGIT}"
+    rf"| ?[^\s{_LETTER}{_DIGIT}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
 # GGUF's token types (`tokenizer.ggml.token_type`).
@@ -52,7 +61,7 @@ CONTROL_TOKENS: tuple[str, ...] = (
     *("<|eot_id|>", "<|eom_id|>", "<|python_tag|>"),
     # Gemma 3
     *("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"),
-    # Gemma 4, without <|tool_response>: where llama.cpp sees it, it turns Mistral's </s> into plain text. It always stands
+    # Gemma 4, without <|tool_response>: where llama.cpp sees it, it turns Mistral's </s> into plain text. It stands
     # right after another control token, so as plain text it moves no token border that matters
     *("<|turn>", "<turn|>", "<|tool>", "<tool|>", "<|tool_call>", "<tool_call|>"),
     *("<tool_response|>", "<|channel>", "<channel|>", "<|think|>"),
@@ -63,8 +72,8 @@ CONTROL_TOKENS: tuple[str, ...] = (
     *("[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[IMG]"),
     # DeepSeek
     *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
-    *("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"),
-    *("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+    *("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
+    *("<｜tool▁sep｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
 )
 
 USER_DEFINED_TOKENS: tuple[str, ...] = (
@@ -109,6 +118,24 @@ def entries() -> tuple[Entry, ...]:
         *(Entry(text, CONTROL) for text in CONTROL_TOKENS),
         *(Entry(text, USER_DEFINED) for text in USER_DEFINED_TOKENS),
     )
+
+
+@cache
+def unspoken() -> tuple[int, ...]:
+    """Ids of entries that no text would show as they are: control and user-defined tokens, parts of characters, and
+    characters that a terminal does not print."""
+    return tuple(index for index, entry in enumerate(entries()) if not _is_printable(entry))
+
+
+def _is_printable(entry: Entry) -> bool:
+    if entry.type != NORMAL:
+        return False
+    byte_of = {stand_in: byte for byte, stand_in in enumerate(byte_alphabet())}
+    try:
+        text = bytes(byte_of[stand_in] for stand_in in entry.text).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return all(character.isprintable() or character in "\n\t" for character in text)
 
 
 def token_id(text: str) -> int:
