@@ -16,6 +16,7 @@ from spanparse.parse import parse, parse_request, request_of
 from spanparse.render import Request, render_plain
 from spanparse.sources import TemplateSource, load_source
 from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.stability import stable_prefix, with_stability
 
 __all__ = [
     "Barrier",
@@ -39,4 +40,6 @@ __all__ = [
     "parse_request",
     "render_plain",
     "request_of",
+    "stable_prefix",
+    "with_stability",
 ]

@@ -19,7 +19,7 @@ class Limits:
     characters: int = 64_000_000
 
 
-class LimitReached(Exception):  # noqa: N818 - internal signal; users see TemplateLimit
+class LimitReached(Exception):
     """A render ran past its limits."""
 
 

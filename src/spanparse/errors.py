@@ -41,7 +41,8 @@ class MissingExtra(SourceError):
 class ConversationError(SpanparseError):
     """Messages or tools are malformed.
 
-    `where` is a path such as `messages[3].tool_calls[0].function.name`; `message` its message index, None outside messages.
+    `where` is a path such as `messages[3].tool_calls[0].function.name`; `message` its message index, None outside
+    messages.
     """
 
     def __init__(self, where: str, reason: str, message: int | None = None) -> None:

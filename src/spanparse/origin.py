@@ -16,11 +16,13 @@ class Origin:
     was being rendered; an empty path means that nothing in particular was.
     """
 
-    __slots__ = ("_literal", "literal", "path")
+    __slots__ = ("_literal", "literal", "message", "path")
 
     def __init__(self, path: Path, literal: bool = False) -> None:
         self.path = path
         self.literal = literal
+        # Index of the message that the path leads into, else None.
+        self.message = int(path[1]) if len(path) > 1 and path[0] == "messages" else None
         self._literal: Origin | None = None
 
     def as_literal(self) -> Origin:
@@ -30,14 +32,6 @@ class Origin:
         if self._literal is None:
             self._literal = Origin(self.path, literal=True)
         return self._literal
-
-    @property
-    def message(self) -> int | None:
-        """Index of the message that the path leads into, else None."""
-        path = self.path
-        if len(path) > 1 and path[0] == "messages":
-            return int(path[1])
-        return None
 
     @property
     def field(self) -> str:

@@ -11,7 +11,8 @@ from spanparse.owners import Segment
 from spanparse.spans import Part, PartKind
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "thinking"})
-_CONTENT = frozenset({"content"})
+_Kind = tuple[PartKind | None, int | None]
+_TEMPLATE_TEXT: _Kind = (None, None)
 
 
 @dataclass(slots=True)
@@ -71,68 +72,68 @@ def preamble_parts(segments: Sequence[Segment], text: str, bos: str) -> tuple[Pa
 
 
 def _group(segments: Sequence[Segment], index: int, message: dict[str, Any]) -> list[_Draft]:
+    kinds = [_classify(segment, index, message) for segment in segments]
     drafts: list[_Draft] = []
     at = 0
     while at < len(segments):
-        segment = segments[at]
-        kind, number = _classify(segment, index, message)
-        end = at + 1
-        if kind == "tools":
-            last = max(i for i in range(at, len(segments)) if segments[i].is_tools and _joined(segments, at, i))
-            block = _tools_part([s for s in segments[at : last + 1] if s.is_tools])
-            drafts.append(_Draft("tools", block.start, block.end, "tools", None, block.children))
-            at = last + 1
-            continue
-        if kind == "tool_call" and number is not None:
-            # A call's own template text may stand between its fields without being written inside a loop over calls.
-            end = 1 + max(
-                i
-                for i in range(at, len(segments))
-                if _classify(segments[i], index, message) == (kind, number)
-                and all(_classify(s, index, message) in ((kind, number), (None, None)) for s in segments[at:i])
-            )
-        while end < len(segments) and segments[end].start == segments[end - 1].end:
-            if _classify(segments[end], index, message) != (kind, number):
-                break
-            if kind in ("content", "reasoning", "tool_result") and segments[end].origin.path != segment.origin.path:
-                break
-            end += 1
+        kind, number = kinds[at]
+        end = _group_end(segments, kinds, at)
         run = segments[at:end]
-        source = None if kind is None else _source(run, kind, number)
-        children = _call_children(run) if kind == "tool_call" else ()
-        drafts.append(_Draft(kind, run[0].start, run[-1].end, source, number, children))
+        if kind == "tools":
+            block = _tools_part([segment for segment in run if segment.is_tools])
+            drafts.append(_Draft("tools", block.start, block.end, "tools", None, block.children))
+        else:
+            source = None if kind is None else _source(run, kind, number)
+            children = _call_children(run) if kind == "tool_call" else ()
+            drafts.append(_Draft(kind, run[0].start, run[-1].end, source, number, children))
         at = end
     return drafts
 
 
-def _joined(segments: Sequence[Segment], first: int, last: int) -> bool:
-    """Whether segments first…last touch each other and hold nothing but tools and template text."""
-    return all(
-        segments[i].end == segments[i + 1].start and (segments[i].is_tools or segments[i].origin.literal)
-        for i in range(first, last)
-    )
+def _group_end(segments: Sequence[Segment], kinds: Sequence[_Kind], at: int) -> int:
+    """One past the last segment that belongs to the same part as the one at `at`.
+
+    A tools block and a tool call may have template text between their fields: it belongs to them. Texts go on as long
+    as they come from the same field.
+    """
+    kind = kinds[at]
+    bridges = kind[0] == "tools" or (kind[0] == "tool_call" and kind[1] is not None)
+    one_field = kind[0] in ("content", "reasoning", "tool_result")
+    end = at + 1
+    for i in range(at + 1, len(segments)):
+        if segments[i].start != segments[i - 1].end:
+            break
+        if kinds[i] == kind:
+            if one_field and segments[i].origin.path != segments[at].origin.path:
+                break
+            end = i + 1
+        elif not bridges or kinds[i] != _TEMPLATE_TEXT or not segments[i].origin.literal:
+            break
+    return end
 
 
-def _classify(segment: Segment, index: int, message: dict[str, Any]) -> tuple[PartKind | None, int | None]:
+def _classify(segment: Segment, index: int, message: dict[str, Any]) -> _Kind:
     origin = segment.origin
     if segment.is_tools:
         return "tools", None
     if origin.message != index or len(origin.path) < 3:
-        return None, None
+        return _TEMPLATE_TEXT
     field = origin.path[2]
     if field == "tool_calls":
         call = origin.path[3] if len(origin.path) > 3 else None
-        return ("tool_call", call) if isinstance(call, int) else (None if origin.literal else "tool_call", None)
-    if field in _CONTENT:
+        if isinstance(call, int):
+            return "tool_call", call
+        return _TEMPLATE_TEXT if origin.literal else ("tool_call", None)
+    if field == "content":
         place = _media_index(origin, message)
         if place is not None:
             return "media", place
         if origin.literal:
-            return None, None
+            return _TEMPLATE_TEXT
         return ("tool_result" if message.get("role") == "tool" else "content"), None
     if field in _REASONING and not origin.literal:
         return "reasoning", None
-    return None, None
+    return _TEMPLATE_TEXT
 
 
 def _media_index(origin: Origin, message: dict[str, Any]) -> int | None:

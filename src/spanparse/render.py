@@ -71,7 +71,7 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
     variables: dict[str, Any] = {
         **request.kwargs,
         "messages": track(request.messages, ("messages",)) if marking else request.messages,
-        "tools": (track(request.tools, ("tools",), mark_keys=True) if marking else request.tools) or None,
+        "tools": (track(request.tools, ("tools",), printable=True) if marking else request.tools) or None,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }

@@ -1,7 +1,8 @@
 """The request as a template sees it during a marked render: the same values, each knowing its path.
 
 Templates receive `TrackedDict` and `TrackedList`, which are a `dict` and a `list` in every respect, with `Marked`
-strings inside. Keys are marked where a template may print them: in tool schemas and tool call arguments.
+strings inside. Keys and numbers are tracked too where a template may print them: in tool schemas and tool call
+arguments.
 """
 
 from __future__ import annotations
@@ -48,25 +49,58 @@ class TrackedList(list[Any]):
         return list, (list(self),)
 
 
-def track(value: Any, path: Path, mark_keys: bool = False) -> Any:
-    """A copy of the JSON value `value` in which every container and string knows its path."""
+@final
+class TrackedInt(int):
+    """A number whose digits, when printed, come from its place in the request."""
+
+    _origin: Origin
+
+    def __str__(self) -> str:
+        return Marked.whole(int.__repr__(self), self._origin)
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
+@final
+class TrackedFloat(float):
+    """A number whose digits, when printed, come from its place in the request."""
+
+    _origin: Origin
+
+    def __str__(self) -> str:
+        return Marked.whole(float.__repr__(self), self._origin)
+
+    def __reduce__(self) -> Any:
+        return float, (float(self),)
+
+
+def track(value: Any, path: Path, printable: bool = False) -> Any:
+    """A copy of the JSON value `value` in which every container and string knows its path.
+
+    With `printable`, so do the keys and numbers inside, as they do in tool call arguments in any case.
+    """
     if isinstance(value, str):
         return Marked.whole(value, Origin(path), 0)
     if isinstance(value, dict):
         result = {}
         for key, item in value.items():
             below = (*path, key)
-            name = Marked.whole(key, Origin(below)) if mark_keys and isinstance(key, str) else key
-            result[name] = track(item, below, mark_keys or key == "arguments")
+            name = Marked.whole(key, Origin(below)) if printable and isinstance(key, str) else key
+            result[name] = track(item, below, printable or key == "arguments")
         return TrackedDict(result, Origin(path))
     if isinstance(value, (list, tuple)):
-        return TrackedList([track(item, (*path, i), mark_keys) for i, item in enumerate(value)], Origin(path))
+        return TrackedList([track(item, (*path, i), printable) for i, item in enumerate(value)], Origin(path))
+    if printable and isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = TrackedInt(value) if isinstance(value, int) else TrackedFloat(value)
+        number._origin = Origin(path)
+        return number
     return value
 
 
 def origin_of(value: Any) -> Origin | None:
-    """The origin of a tracked container, or of a marked string that comes from one field; None for anything else."""
-    if isinstance(value, (TrackedDict, TrackedList)):
+    """The origin of a tracked container or number, or of a marked string's first field; None for anything else."""
+    if isinstance(value, (TrackedDict, TrackedList, TrackedInt, TrackedFloat)):
         return value._origin
     if isinstance(value, Marked):
         for run in value._runs:
