@@ -1,7 +1,7 @@
 """The built-in sample conversation, and what of it a template accepts.
 
-The sample shows what an agent's prompt is made of: a system message, two tools, a tool loop with reasoning, an answer, and
-a second user turn whose loop still runs, so that a template that drops old reasoning has some to drop and some to keep.
+The sample shows what an agent's prompt is made of: a system message, two tools, a tool loop with reasoning, an answer,
+and a second user turn whose loop still runs, so that a template that drops old reasoning has some to drop and to keep.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from spanparse.errors import TemplateRefused
 
 Message = dict[str, Any]
 Tool = dict[str, Any]
+Render = Callable[[list[Message], list[Tool] | None], object]
 
 
 class Sample(NamedTuple):
@@ -112,27 +113,42 @@ _CUTS: Final = (
 )
 
 
-def fit(render: Callable[[list[Message], list[Tool] | None], object]) -> Sample:
+def fit(render: Render) -> Sample:
     """The most of the sample that `render` accepts.
 
     `render` renders messages and tools with the template in question; only the `TemplateRefused` it raises counts as a
-    refusal, its result is not looked at. Raises the last refusal if even a single user message is refused.
+    refusal, its result is not looked at. A template that takes no text as content is offered lists of text parts.
+    Raises the last refusal if even a single user message is refused.
     """
-    for cut in _CUTS:
-        messages, tools = cut.apply()
-        if _accepted(render, messages, tools):
-            sentence = f"The sample conversation is shown without {cut}, which this template refuses."
-            return Sample(messages, tools, sentence if any(cut) else None)
+    for form in (_as_text, _as_parts):
+        for cut in _CUTS:
+            messages, tools = cut.apply()
+            sample = Sample(form(messages), tools, _sentence(cut, form is _as_parts))
+            if _accepted(render, sample):
+                return sample
     single = [next(m for m in sample_messages() if m["role"] == "user")]
     render(single, None)
-    return Sample(single, None, "The sample conversation is cut down to one user message; this template refuses the rest.")
+    return Sample(single, None, "The sample is cut down to one user message; this template refuses the rest.")
 
 
-def _accepted(
-    render: Callable[[list[Message], list[Tool] | None], object], messages: list[Message], tools: list[Tool] | None
-) -> bool:
+def _accepted(render: Render, sample: Sample) -> bool:
     try:
-        render(messages, tools)
+        render(sample.messages, sample.tools)
     except TemplateRefused:
         return False
     return True
+
+
+def _as_text(messages: list[Message]) -> list[Message]:
+    return messages
+
+
+def _as_parts(messages: list[Message]) -> list[Message]:
+    return [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages]
+
+
+def _sentence(cut: _Cut, in_parts: bool) -> str | None:
+    if not any(cut):
+        return "The sample conversation is shown with lists of parts as content." if in_parts else None
+    with_parts = "with lists of parts as content and " if in_parts else ""
+    return f"The sample conversation is shown {with_parts}without {cut}, which this template refuses."
