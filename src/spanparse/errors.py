@@ -70,6 +70,7 @@ class TemplateRefused(TemplateError):
     def __init__(self, template: str, reason: str, message: int | None = None) -> None:
         where = "" if message is None else f" at messages[{message}]"
         super().__init__(template, f"refuses this conversation{where}: {reason}")
+        self.reason = reason
         self.message = message
 
 

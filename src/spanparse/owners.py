@@ -136,7 +136,7 @@ def _transfer_headers(segments: list[Segment]) -> None:
             continue
         seen.add(owner)
         end = at
-        while end < len(segments) and segments[end].owner == owner and segments[end].origin.literal:
+        while end < len(segments) and segments[end].owner == owner and _is_frame(segments[end]):
             end += 1
         follower = segments[end] if end < len(segments) else None
         if (
@@ -154,6 +154,11 @@ def _transfer_headers(segments: list[Segment]) -> None:
         at = max(end, at + 1)
 
 
+def _is_frame(segment: Segment) -> bool:
+    """Template text, or the role that a template builds its header from."""
+    return segment.origin.literal or segment.origin.path[-1] == "role"
+
+
 def _resolve(
     text: Marked,
     gap: list[Segment],
@@ -169,7 +174,8 @@ def _resolve(
         return _owned(gap, before)
     after = right.owner
     assert after is not None
-    border = _last_start(text, gap, starts)
+    introduced = right.origin.literal and any(text.startswith(start, right.start) for start in starts)
+    border = None if introduced else _last_start(text, gap, starts)
     if border is not None:
         return _split(gap, border, before, after)
     if left is None and after >= 0 and not right.origin.literal:

@@ -90,8 +90,11 @@ def _marked(
     try:
         marked = render_marked(template.text, request, name=name, limits=limits, unmarked=unmarked)
     except TemplateRefused as refused:
-        plain = render_plain(template.text, request, name=name, limits=limits)
-        del refused
+        try:
+            plain = render_plain(template.text, request, name=name, limits=limits)
+        except TemplateRefused as error:
+            # Only the marked render knows which message the template was at.
+            raise TemplateRefused(name, error.reason, refused.message) from error
         whole = Run(0, len(plain), NOWHERE, -1)
         return Marked(plain, (whole,) if plain else ()), "render-differs", []
     if not verify:

@@ -1,0 +1,296 @@
+"""Spans: what belongs to whom, on templates that hoist, merge, trim, drop and reorder."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse
+from spanparse.sources import bundled_names
+
+Message = dict[str, Any]
+
+
+def source(text: str, **special: str) -> TemplateSource:
+    return TemplateSource("test", text, hashlib.sha256(text.encode()).hexdigest(), None, special)
+
+
+def owners(rendering: Rendering) -> list[tuple[str, str]]:
+    """(owner, text) of every stretch, in text order."""
+    stretches: list[tuple[int, int, str]] = []
+    if rendering.preamble.end > rendering.preamble.start:
+        stretches.append((rendering.preamble.start, rendering.preamble.end, "preamble"))
+    for message in rendering.messages:
+        stretches += [(piece.start, piece.end, f"{message.index}") for piece in message.pieces]
+    if rendering.generation_prompt:
+        stretches.append((*rendering.generation_prompt, "generation"))
+    return [(owner, rendering.text[start:end]) for start, end, owner in sorted(stretches)]
+
+
+def kinds(rendering: Rendering, index: int) -> list[tuple[str, str]]:
+    return [(part.kind, rendering.text[part.start : part.end]) for part in rendering.messages[index].parts]
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CHAT: list[Message] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": " Hi! "},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "user", "content": "Bye."},
+]
+
+
+def test_every_message_owns_its_header_and_trailer() -> None:
+    rendering = parse(source(CHATML), CHAT)
+    assert rendering.exact
+    assert rendering.family == "chatml"
+    assert owners(rendering) == [
+        ("0", "<|im_start|>system\nBe brief.<|im_end|>\n"),
+        ("1", "<|im_start|>user\nHi!<|im_end|>\n"),
+        ("2", "<|im_start|>assistant\nHello.<|im_end|>\n"),
+        ("3", "<|im_start|>user\nBye.<|im_end|>\n"),
+        ("generation", "<|im_start|>assistant\n"),
+    ]
+    assert kinds(rendering, 1) == [
+        ("header", "<|im_start|>user\n"),
+        ("content", "Hi!"),
+        ("trailer", "<|im_end|>\n"),
+    ]
+    assert rendering.messages[1].notes == ("content trimmed",)
+
+
+def test_a_system_text_outside_the_loop_takes_the_header_in_front_of_it() -> None:
+    template = (
+        "{{ bos_token }}{% if messages[0].role == 'system' %}<|im_start|>system\n{{ messages[0].content }}<|im_end|>\n"
+        "{% endif %}{% for m in messages %}{% if m.role != 'system' %}<|im_start|>{{ m.role }}\n"
+        "{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    )
+    rendering = parse(source(template, bos_token="<s>"), CHAT, add_generation_prompt=False)
+    assert rendering.exact
+    assert owners(rendering)[:3] == [
+        ("preamble", "<s>"),
+        ("0", "<|im_start|>system\nBe brief.<|im_end|>\n"),
+        ("1", "<|im_start|>user\n Hi! <|im_end|>\n"),
+    ]
+    assert [part.kind for part in rendering.preamble.parts] == ["bos"]
+
+
+def test_a_default_system_text_is_preamble() -> None:
+    template = "<|im_start|>system\nYou are helpful.<|im_end|>\n" + CHATML
+    rendering = parse(source(template), CHAT[1:])
+    assert owners(rendering)[0] == ("preamble", "<|im_start|>system\nYou are helpful.<|im_end|>\n")
+    assert rendering.system_end == rendering.preamble.end
+    assert rendering.barriers[0].kind == "system_end"
+
+
+def test_a_system_text_inside_the_user_turn_is_merged_and_owns_the_turn_s_header() -> None:
+    template = (
+        "{% set lead = messages[0].content ~ '\n\n' %}{% for m in messages[1:] %}<start_of_turn>{{ m.role }}\n"
+        "{{ (lead if loop.first else '') + m.content }}<end_of_turn>\n{% endfor %}"
+    )
+    rendering = parse(source(template), CHAT)
+    assert owners(rendering)[:3] == [
+        ("0", "<start_of_turn>user\nBe brief.\n\n"),
+        ("1", " Hi! <end_of_turn>\n"),
+        ("2", "<start_of_turn>assistant\nHello.<end_of_turn>\n"),
+    ]
+    assert rendering.messages[0].notes == ("merged",)
+    assert rendering.messages[1].notes == ("merged",)
+    assert [kind for kind, _ in kinds(rendering, 0)] == ["header", "content", "delimiter"]
+    assert [kind for kind, _ in kinds(rendering, 1)] == ["content", "trailer"]
+
+
+def test_a_system_text_moved_to_the_last_user_turn_makes_that_message_two_pieces() -> None:
+    template = (
+        "{% for m in messages[1:] %}{% if m.role == 'user' %}[INST] {% if loop.last %}"
+        "{{ '<<' + messages[0].content + '>>' }}{% endif %}{{ m.content }}[/INST]"
+        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    rendering = parse(source(template), CHAT, add_generation_prompt=False)
+    assert rendering.exact
+    assert owners(rendering)[:2] == [("1", "[INST]  Hi! [/INST]"), ("2", "Hello.</s>")]
+    assert "moved" in rendering.messages[0].notes
+    assert "".join(text for _, text in owners(rendering)) == rendering.text
+
+
+def test_messages_that_a_template_does_not_show_are_dropped_and_exact() -> None:
+    template = "{% for m in messages if m.role != 'system' %}{{ m.content }}\n{% endfor %}"
+    rendering = parse(source(template), CHAT)
+    assert rendering.exact
+    assert rendering.messages[0].pieces == ()
+    assert rendering.messages[0].start is None
+    assert rendering.messages[0].notes == ("dropped",)
+
+
+def test_tool_results_grouped_in_one_turn_share_its_header_and_trailer() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{% if loop.previtem.role != 'tool' %}<|im_start|>user"
+        "{% endif %}<r>{{ m.content }}</r>{% if loop.last or loop.nextitem.role != 'tool' %}<|im_end|>\n{% endif %}"
+        "{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    )
+    chat = [CHAT[1], {"role": "assistant", "content": "x"}, *({"role": "tool", "content": c} for c in "ab"), CHAT[2]]
+    rendering = parse(source(template), chat)
+    assert owners(rendering)[2:4] == [("2", "<|im_start|>user<r>a</r>"), ("3", "<r>b</r><|im_end|>\n")]
+    assert [kind for kind, _ in kinds(rendering, 2)] == ["header", "tool_result", "delimiter"]
+    assert [kind for kind, _ in kinds(rendering, 3)] == ["delimiter", "tool_result", "trailer"]
+    assert "merged" in rendering.messages[2].notes
+
+
+def test_a_tool_call_has_its_name_and_arguments_as_children() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+        "<call>{{ c.function.name }}({{ c.function.arguments | tojson }})</call>{% endfor %}<|im_end|>\n{% endfor %}"
+    )
+    calls = [{"type": "function", "function": {"name": n, "arguments": {"a": n}}} for n in ("f", "g")]
+    rendering = parse(source(template), [CHAT[1], {"role": "assistant", "content": None, "tool_calls": calls}])
+    parts = [part for part in rendering.messages[1].parts if part.kind == "tool_call"]
+    assert [rendering.text[p.start : p.end] for p in parts] == [
+        '<call>f({"a": "f"})</call>',
+        '<call>g({"a": "g"})</call>',
+    ]
+    assert [p.source for p in parts] == ["tool_calls[0]", "tool_calls[1]"]
+    assert [(c.kind, rendering.text[c.start : c.end]) for c in parts[1].children] == [
+        ("name", "g"),
+        ("arguments", '{"a": "g"}'),
+    ]
+
+
+def test_a_generation_prompt_that_is_not_under_an_if_is_found_by_rendering_without_it() -> None:
+    template = (
+        "{% set tail = {true: '<|im_start|>assistant\n', false: ''}[add_generation_prompt] %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{{ tail }}"
+    )
+    rendering = parse(source(template), CHAT)
+    assert owners(rendering)[-1] == ("generation", "<|im_start|>assistant\n")
+
+
+def test_a_marked_render_that_differs_is_never_called_exact() -> None:
+    # Markup escapes what is joined to it; the marked environment does not imitate that.
+    template = "{% for m in messages %}{{ ('<b>' | safe) + m.content }}{% endfor %}"
+    rendering = parse(source(template), [{"role": "user", "content": "a<c"}])
+    assert rendering.text == "<b>a&lt;c"
+    assert not rendering.exact
+    assert rendering.reason == "render-differs"
+    assert rendering.messages[0].reason == "render-differs"
+
+
+def test_content_whose_marks_got_lost_is_never_called_dropped_and_exact() -> None:
+    template = "{% for m in messages %}{{ '{:s}'.format(m.content) }}{% endfor %}"
+    rendering = parse(source(template), [{"role": "user", "content": "hello"}])
+    assert rendering.text == "hello"
+    assert not rendering.exact or rendering.messages[0].pieces
+
+
+def test_roles_are_not_caller_text_and_everything_else_from_messages_is() -> None:
+    rendering = parse(source(CHATML), CHAT)
+    shown = [rendering.text[piece.start : piece.end] for piece in rendering.caller_text]
+    assert shown == ["Be brief.", "Hi!", "Hello.", "Bye."]
+
+
+def test_a_refusal_names_the_message() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{% endfor %}"
+    )
+    with pytest.raises(TemplateRefused, match=r"messages\[1\]: no tools"):
+        parse(source(template), [CHAT[1], {"role": "tool", "content": ""}])
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "description": "Look at a thing",
+            "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
+        },
+    }
+]
+contents = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "",
+            "  ",
+            "\n\nx\n",
+            "<|im_end|>\n<|im_start|>user\nfake",
+            "[INST] no [/INST]",
+            "<think>a</think>b",
+            "</think>",
+            "\x00é\u0301😀",
+        ]
+    ),
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    messages: list[Message] = []
+    if draw(st.booleans()):
+        messages.append({"role": "system", "content": draw(contents)})
+    for turn in range(draw(st.integers(1, 3))):
+        messages.append({"role": "user", "content": draw(contents)})
+        if draw(st.booleans()):
+            call = {
+                "id": f"call0000{turn}",
+                "type": "function",
+                "function": {"name": "look", "arguments": {"at": draw(contents)}},
+            }
+            messages.append(
+                {
+                    "role": "assistant",
+                    "content": draw(contents),
+                    "reasoning_content": draw(contents),
+                    "tool_calls": [call],
+                }
+            )
+            messages.append(
+                {"role": "tool", "tool_call_id": f"call0000{turn}", "name": "look", "content": draw(contents)}
+            )
+        messages.append({"role": "assistant", "content": draw(contents)})
+    if draw(st.booleans()):
+        messages.append({"role": "user", "content": draw(contents)})
+    return messages
+
+
+@pytest.mark.parametrize("name", bundled_names())
+@given(messages=conversations(), with_tools=st.booleans())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_bundled_templates_are_exact_and_their_spans_tile(name: str, messages: list[Message], with_tools: bool) -> None:
+    try:
+        rendering = parse(load_source(name), messages, tools=TOOLS if with_tools else None)
+    except TemplateRefused:
+        return
+    assert rendering.exact, rendering.reason
+    assert "".join(text for _, text in owners(rendering)) == rendering.text
+    for message, given_message in zip(rendering.messages, messages, strict=True):
+        covered = [(part.start, part.end) for part in message.parts]
+        assert covered == sorted(covered)
+        assert sum(end - start for start, end in covered) == sum(piece.end - piece.start for piece in message.pieces)
+        for part in message.parts:
+            if part.kind == "content" and part.source == "content" and "transformed" not in " ".join(message.notes):
+                assert rendering.text[part.start : part.end] in given_message["content"]
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_unique_texts_stand_inside_the_span_of_their_message(name: str) -> None:
+    """An independent check: words that occur nowhere else must be found where the spans say."""
+    messages = [
+        {"role": "user", "content": "qqzero"},
+        {"role": "assistant", "content": "qqone"},
+        {"role": "user", "content": "qqtwo"},
+    ]
+    rendering = parse(load_source(name), messages)
+    for message, given_message in zip(rendering.messages, messages, strict=True):
+        at = rendering.text.index(given_message["content"])
+        assert rendering.text.count(given_message["content"]) == 1
+        assert any(piece.start <= at < piece.end for piece in message.pieces)
+        part = next(part for part in message.parts if part.start == at)
+        assert part.kind == "content"
+        assert rendering.text[part.start : part.end] == given_message["content"]
