@@ -88,12 +88,14 @@ def bundled_template(name: str) -> str:
     return (_bundled_folder() / f"{name}.jinja").read_text("utf-8")
 
 
+def bundled_data(name: str, *, in_repository: str) -> Traversable:
+    """A folder that is shipped inside the package; an editable install reads it where the repository has it."""
+    packaged = resources.files("spanparse") / name
+    return packaged if packaged.is_dir() else Path(__file__).resolve().parents[2] / in_repository
+
+
 def _bundled_folder() -> Traversable:
-    packaged = resources.files("spanparse") / "templates"
-    if packaged.is_dir():
-        return packaged
-    # An editable install reads the repository, where the templates stand at the top.
-    return Path(__file__).resolve().parents[2] / "templates"
+    return bundled_data("templates", in_repository="templates")
 
 
 def _from_stdin(stdin: BinaryIO | None) -> str:

@@ -1,0 +1,29 @@
+# Two commands do everything: `make demo` and `make test`. Both can be repeated; what is done is not done again.
+
+PYTHON ?= python3
+VENV := .venv
+
+# llama-cpp-python has no wheel on the package index and is compiled once; what is left out here is never used.
+export CMAKE_ARGS ?= -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_OPENSSL=OFF
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+
+.PHONY: demo test
+
+demo: $(VENV)/.with-runtime
+	$(VENV)/bin/spanparse demo
+
+test: $(VENV)/.with-dev
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pytest
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.with-runtime: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install --editable '.[runtime]'
+	touch $@
+
+$(VENV)/.with-dev: pyproject.toml | $(VENV)/.with-runtime
+	$(VENV)/bin/pip install --editable '.[runtime,dev]'
+	touch $@

@@ -1,0 +1,83 @@
+"""`spanparse inspect`: what a template makes of a conversation, and whose every character is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spanparse.cli import options
+from spanparse.cli.output import console, printable, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spanparse.cli.prompt import Prompt
+    from spanparse.tokens import TokenMap
+
+
+def inspect(
+    source: options.Source,
+    variant: options.Variant = None,
+    messages: options.Messages = None,
+    tools: options.Tools = None,
+    settings: options.Settings = None,
+    tokenizer: options.Tokenizer = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="List every token with its span.")] = False,
+    trust_content: options.TrustContent = False,
+    no_generation_prompt: options.NoGenerationPrompt = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show the rendered prompt with the exact span of every message and part."""
+    from spanparse.cli.inspect_json import inspection
+    from spanparse.cli.prompt import load_prompt
+    from spanparse.cli.tokenizer import find_backend
+    from spanparse.errors import SourceError
+
+    prompt = load_prompt(
+        source,
+        variant=variant,
+        messages=messages,
+        tools=tools,
+        settings=settings or (),
+        add_generation_prompt=not no_generation_prompt,
+    )
+    backend, why_none = find_backend(tokenizer, prompt.template)
+    if tokens and backend is None:
+        raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
+    token_map = None
+    if backend is not None:
+        from spanparse.tokens import to_json
+        from spanparse.tokens import token_map as map_tokens
+
+        token_map = map_tokens(prompt.rendering, backend, trust_content=trust_content)
+    if not as_json:
+        _show(console(), prompt, token_map, why_none, list_tokens=tokens)
+        return
+    blocks = None if token_map is None else to_json(token_map)
+    document = inspection(prompt.template, prompt.rendering, blocks)
+    if prompt.sample is not None:
+        document["sample"] = prompt.sample
+    if tokens and token_map is not None:
+        document["tokens"] |= {"ids": list(token_map.ids), "offsets": list(token_map.offsets)}
+    write_json(document)
+
+
+def _show(
+    screen: Console, prompt: Prompt, token_map: TokenMap | None, why_none: str | None, *, list_tokens: bool
+) -> None:
+    from spanparse.cli.tables import span_table, token_table
+    from spanparse.cli.view import prompt_view
+
+    rendering = prompt.rendering
+    exact = "exact" if rendering.exact else f"inexact: {rendering.reason}"
+    count = f"tokens unknown: {why_none}" if token_map is None else f"{token_map.count} tokens"
+    facts = [prompt.template.source, f"family {rendering.family}", f"{len(rendering.text)} characters", count, exact]
+    screen.print(printable(" · ".join(facts)), style="bold", markup=False, soft_wrap=True)
+    if prompt.sample is not None:
+        screen.print(printable(prompt.sample), style="italic", markup=False, soft_wrap=True)
+    screen.print()
+    screen.print(prompt_view(rendering, screen.width if screen.is_terminal else None), soft_wrap=True)
+    screen.print(span_table(rendering, token_map))
+    if list_tokens and token_map is not None:
+        screen.print(token_table(rendering, token_map))

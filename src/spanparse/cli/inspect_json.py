@@ -1,0 +1,87 @@
+"""The JSON of `spanparse inspect`: keys may be added, never renamed; what is unknown is null."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spanparse.sources import TemplateSource
+    from spanparse.spans import MessageSpan, Part, Piece, Rendering
+
+SCHEMA_VERSION: Final = 1
+
+
+def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The whole document. `tokens` holds `tokens` and `barriers` as `spanparse.tokens.to_json` makes them."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "template": {
+            "source": template.source,
+            "sha256": template.sha256,
+            "family": rendering.family,
+            "variant": template.variant,
+        },
+        "text": rendering.text,
+        "exact": rendering.exact,
+        "reason": rendering.reason,
+        "notes": list(rendering.notes),
+        "preamble": {
+            "start": rendering.preamble.start,
+            "end": rendering.preamble.end,
+            "parts": [part_json(part) for part in rendering.preamble.parts],
+        },
+        "messages": [message_json(message) for message in rendering.messages],
+        "generation_prompt": _piece(rendering.generation_prompt) if rendering.generation_prompt else None,
+        "system_end": rendering.system_end,
+        "barriers": tokens["barriers"] if tokens else _barriers(rendering),
+        "tokens": tokens["tokens"] if tokens else None,
+    }
+
+
+def message_json(message: MessageSpan) -> dict[str, Any]:
+    """One message's span; `pieces` only if there are several."""
+    pieces = {"pieces": [_piece(piece) for piece in message.pieces]} if len(message.pieces) > 1 else {}
+    return {
+        "index": message.index,
+        "role": message.role,
+        "start": message.start,
+        "end": message.end,
+        "exact": message.exact,
+        "reason": message.reason,
+        "notes": list(message.notes),
+        **pieces,
+        "parts": [part_json(part) for part in message.parts],
+    }
+
+
+def part_json(part: Part) -> dict[str, Any]:
+    """One part; `source`, `index` and `children` only where it has them."""
+    data: dict[str, Any] = {"kind": part.kind, "start": part.start, "end": part.end}
+    if part.source is not None:
+        data["source"] = part.source
+    if part.index is not None:
+        data["index"] = part.index
+    if part.children:
+        data["children"] = [part_json(child) for child in part.children]
+    return data
+
+
+def _piece(piece: Piece) -> dict[str, int]:
+    return {"start": piece.start, "end": piece.end}
+
+
+def _barriers(rendering: Rendering) -> list[dict[str, Any]]:
+    return [
+        {
+            "offset": barrier.offset,
+            "token": None,
+            "position": None,
+            "backed_off": None,
+            "stable": barrier.stable,
+            "kind": barrier.kind,
+            "message": barrier.message,
+        }
+        for barrier in rendering.barriers
+    ]

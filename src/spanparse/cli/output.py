@@ -1,0 +1,79 @@
+"""Writing to the two standard streams: JSON, tables, one-line errors, progress; never raw control characters."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Templates and messages are foreign text: terminal escapes and direction overrides in them must not act.
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_LONGEST_LINE: Final = 500
+
+
+def printable(text: str) -> str:
+    """The text with every character that could act on a terminal shown instead: ␛ for C0 controls, else its escape."""
+    return _UNSAFE.sub(_shown, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def one_line(text: str) -> str:
+    """The text fit for one line of an error: newlines become spaces, what is too long is cut."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+def error_line(text: str) -> None:
+    """One line on standard error."""
+    # Not through rich: it would wrap the line and read markup in it.
+    sys.stderr.write(f"spanparse: {one_line(text)}\n")
+
+
+def warning_line(text: str) -> None:
+    """One line on standard error that does not stop the command."""
+    error_line(f"warning: {text}")
+
+
+def write_json(value: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """A JSON document on standard output; on one line if `indent` is None."""
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
+    # Half a surrogate pair has no UTF-8; its backslash escape is the JSON escape as well.
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+
+
+def console() -> Console:
+    """Where a person reads: standard output, coloured if it is a terminal."""
+    return Console(highlight=False)
+
+
+def progress(*, quiet: bool = False) -> Progress:
+    """A progress display on standard error, gone when it is done; nothing at all if `quiet` or without a terminal."""
+    stderr = Console(stderr=True, highlight=False)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=stderr,
+        transient=True,
+        disable=quiet or not stderr.is_terminal,
+    )
+
+
+def _shown(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,154 @@
+"""`spanparse plan`: which states to restore, save and evict for one prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spanparse.cli import options
+from spanparse.cli.output import console, printable, printable_lines, write_json
+from spanparse.errors import SpanparseError
+
+if TYPE_CHECKING:
+    from planner import Plan, PlanRequest
+    from spanparse.tokens import TokenMap
+
+
+def plan(
+    source: options.OptionalSource = None,
+    variant: options.Variant = None,
+    messages: options.Messages = None,
+    tools: options.Tools = None,
+    settings: options.Settings = None,
+    tokenizer: options.Tokenizer = None,
+    trust_content: options.TrustContent = False,
+    no_generation_prompt: options.NoGenerationPrompt = False,
+    checkpoints: options.Checkpoints = None,
+    checkpoint_bytes: options.CheckpointBytes = None,
+    policy: options.Policy = "adaptive",
+    state_bytes: Annotated[
+        int, typer.Option("--state-bytes", metavar="B", min=0, help="Size of one checkpoint; 0 is unknown.")
+    ] = 0,
+    existing: Annotated[
+        str | None,
+        typer.Option(
+            "--existing",
+            metavar="FILE",
+            help='JSON: the stored checkpoints of this prompt, a list of {"offset": n, "bytes": b, "age": a}, or an '
+            "object with the fields existing, common_prefix and live of a plan request.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="KIND",
+            help="dense, swa, recurrent, hybrid or swa+recurrent. [default: a tiny model's own, else hybrid]",
+        ),
+    ] = None,
+    request: Annotated[
+        str | None,
+        typer.Option("--request", metavar="FILE", help="JSON: a whole plan request, instead of all the above."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Plan the checkpoints of one prompt: what to restore, where to save, what to evict, and why."""
+    import planner
+    from spanparse.cli.prompt import read_input
+
+    if (source is None) == (request is None):
+        raise SpanparseError("plan needs SOURCE or --request FILE, one of the two")
+    sample = None
+    if request is not None:
+        made = planner.PlanRequest.from_json(read_input(request))
+    else:
+        assert source is not None
+        token_map, sample = _tokens(
+            source,
+            tokenizer,
+            trust_content,
+            variant=variant,
+            messages=messages,
+            tools=tools,
+            settings=settings or (),
+            add_generation_prompt=not no_generation_prompt,
+        )
+        budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}
+        fields: dict[str, Any] = {
+            "memory": memory or _memory_of(source),
+            "policy": policy,
+            "state_bytes": state_bytes,
+            **({} if budget == {"checkpoints": None, "bytes": None} else {"budget": budget}),
+        }
+        made = _request(token_map, fields, None if existing is None else read_input(existing), existing)
+    found = planner.plan(made)
+    if as_json:
+        document = {"schema_version": 1, **json.loads(found.to_json())}
+        write_json(document if sample is None else {**document, "sample": sample})
+    else:
+        _show(found, sample)
+
+
+def _tokens(
+    source: str, tokenizer: str | None, trust_content: bool, **prompt_options: Any
+) -> tuple[TokenMap, str | None]:
+    from spanparse.cli.prompt import load_prompt
+    from spanparse.cli.tokenizer import find_backend
+    from spanparse.errors import SourceError
+    from spanparse.tokens import token_map
+
+    prompt = load_prompt(source, **prompt_options)
+    backend, why_none = find_backend(tokenizer, prompt.template)
+    if backend is None:
+        raise SourceError(source, f"a plan needs a tokenizer: {why_none}")
+    return token_map(prompt.rendering, backend, trust_content=trust_content), prompt.sample
+
+
+def _memory_of(source: str) -> str:
+    """A tiny model is named after its memory. Any other has to be loaded to know, which planning does not do."""
+    from spanparse.cli.prompt import is_tiny
+
+    return source if is_tiny(source) else "hybrid"
+
+
+def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None, name: str | None) -> PlanRequest:
+    """The request, through the planner's own reader, so that what is wrong in it is named by field."""
+    import planner
+
+    candidates = [
+        {
+            "offset": barrier.token,
+            "kind": barrier.kind,
+            "stable": barrier.stable is not False,
+            "message": barrier.message,
+        }
+        for barrier in token_map.barriers
+        if barrier.token
+    ]
+    stored = {} if existing is None else _stored(existing, name or "")
+    body = {"schema_version": 1, "prompt_tokens": token_map.count, "candidates": candidates, **fields, **stored}
+    return planner.PlanRequest.from_json(json.dumps(body))
+
+
+def _stored(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SpanparseError(f"{name}: not valid JSON ({error})") from error
+    if isinstance(found, dict):
+        unknown = set(found) - {"existing", "common_prefix", "live"}
+        if unknown:
+            raise SpanparseError(f"{name}: {min(unknown)}: no such field (existing, common_prefix, live)")
+        return found
+    offsets = [entry.get("offset") for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    shared = max((offset for offset in offsets if isinstance(offset, int)), default=0)
+    return {"existing": found, "common_prefix": shared}
+
+
+def _show(found: Plan, sample: str | None) -> None:
+    screen = console()
+    if sample is not None:
+        screen.print(printable(sample), style="italic", markup=False, soft_wrap=True)
+    screen.print(printable_lines(found.explain()), markup=False, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""From what the command line names to a template, a conversation and their rendering."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from spanparse.cli.output import warning_line
+from spanparse.conversation import Conversation, load_conversation, parse_settings
+from spanparse.errors import ConversationError
+from spanparse.parse import parse, request_of
+from spanparse.render import render_plain
+from spanparse.sample import fit, sample_messages
+from spanparse.sources import TemplateSource, load_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spanparse.spans import Rendering
+
+_REASONING: Final = ("reasoning", "thinking")
+EMBEDDED_TEMPLATE: Final = "chatml"
+"""The bundled template that tiny models carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered conversation. `sample` says what was cut from the built-in sample, None if the caller's was used."""
+
+    template: TemplateSource
+    conversation: Conversation
+    rendering: Rendering
+    sample: str | None
+
+
+def load_prompt(
+    source: str,
+    *,
+    variant: str | None = None,
+    messages: str | None = None,
+    tools: str | None = None,
+    settings: Sequence[str] = (),
+    add_generation_prompt: bool = True,
+) -> Prompt:
+    """Reads the files, renders, and warns on standard error of what the template dropped."""
+    kwargs = parse_settings(settings)
+    tool_data = None if tools is None else read_input(tools)
+    conversation, sample = None, None
+    if messages is not None:
+        conversation = load_conversation(read_input(messages), tool_data, name=messages)
+    template = load_template(source, variant, tools=_has_tools(conversation, tools))
+    if conversation is None:
+        conversation, sample = _sample(template, tool_data, kwargs)
+    conversation = Conversation(conversation.messages, conversation.tools, {**conversation.kwargs, **kwargs})
+    rendering = parse(
+        template,
+        conversation.messages,
+        tools=conversation.tools,
+        kwargs=conversation.kwargs,
+        add_generation_prompt=add_generation_prompt,
+    )
+    _warn_of_drops(template, rendering)
+    return Prompt(template, conversation, rendering, sample)
+
+
+def load_template(source: str, variant: str | None = None, *, tools: bool = False) -> TemplateSource:
+    """The template of any SOURCE of the command line: those of `load_source`, and the tiny models' names."""
+    if not Path(source).exists() and is_tiny(source):
+        from runtime.tiny import vocabulary
+
+        found = load_source(EMBEDDED_TEMPLATE, variant)
+        special = {"bos_token": vocabulary.PADDING, "eos_token": vocabulary.END_OF_TURN}
+        return TemplateSource(source, found.text, found.sha256, None, special, source)
+    return load_source(source, variant, tools=tools)
+
+
+def is_tiny(name: str) -> bool:
+    """Whether `name` is a tiny model's."""
+    from runtime.tiny import KINDS
+
+    return name in KINDS
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file, of standard input for `-`. Raises `ConversationError` naming it."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read()
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConversationError(path, getattr(error, "strerror", None) or str(error)) from error
+
+
+def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:
+    return tools is not None if conversation is None else conversation.tools is not None
+
+
+def _sample(template: TemplateSource, tools: bytes | None, kwargs: dict[str, Any]) -> tuple[Conversation, str]:
+    """What the template accepts of the built-in sample, with the caller's tools if there are any, and what that is."""
+    own_tools = None if tools is None else load_conversation(sample_messages(), tools).tools
+
+    def render(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:
+        request = request_of(template, messages, tools=own_tools or tools, kwargs=kwargs)
+        render_plain(template.text, request, name=template.source)
+
+    found = fit(render)
+    what = "This is a built-in sample conversation (--messages gives your own)."
+    return Conversation(found.messages, own_tools or found.tools), what if found.cut is None else f"{what} {found.cut}"
+
+
+def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:
+    """One line for all that the template renders as nothing; old reasoning is left out as a matter of course."""
+    dropped = []
+    for message in rendering.messages:
+        for note in message.notes:
+            if note == "dropped":
+                dropped.append(f"messages[{message.index}] ({message.role})")
+            elif note.endswith(" dropped") and not note.startswith(_REASONING):
+                dropped.append(f"messages[{message.index}].{note.removesuffix(' dropped')}")
+    if dropped:
+        warning_line(f"{template.source} renders nothing of {', '.join(dropped)}")

@@ -1,0 +1,122 @@
+"""`spanparse run`: play a file of chat requests on one engine and report on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spanparse.cli import options
+from spanparse.cli.comparison import time_to_first_token
+from spanparse.cli.output import console, progress, write_json
+from spanparse.cli.tables import cell, new_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from runtime import Request
+
+FINDINGS = 1
+
+
+def run(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A .gguf file, or a tiny model's name.", show_default=False)
+    ],
+    requests: Annotated[
+        str,
+        typer.Option(
+            "--requests",
+            metavar="FILE",
+            help='JSON lines: {"messages": […], "tools": […], "id": "…", "max_tokens": 16, "temperature": 0, '
+            '"cancel_after_tokens": 1000}; only messages is required.',
+            show_default=False,
+        ),
+    ],
+    checkpoints: options.Checkpoints = None,
+    checkpoint_bytes: options.CheckpointBytes = None,
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="T", help="A SOURCE of a template instead of the model's own.")
+    ] = None,
+    policy: options.Policy = "adaptive",
+    token_ids: Annotated[
+        bool, typer.Option("--token-ids", help="Report the ids of every prompt (with --json).")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every output with a cold run; exit 1 if one differs.")
+    ] = False,
+    trust_content: options.TrustContent = False,
+    ctx: Annotated[int, typer.Option("--ctx", metavar="N", min=1, help="Tokens the memory holds.")] = 16384,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Most tokens handed over at once.")] = 2048,
+    ubatch: Annotated[int, typer.Option("--ubatch", metavar="N", min=1, help="Most tokens computed at once.")] = 512,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads. [default: one a core]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON report a line on standard output.")] = False,
+) -> None:
+    """Play a file of chat requests one after another on one engine, and report what each cost and why."""
+    from spanparse.cli.models import find_model, require_runtime
+    from spanparse.cli.prompt import load_template
+
+    require_runtime(model, "running a model")
+    from runtime import Engine, Verifier, read_requests
+    from runtime.play import play
+
+    played = read_requests(requests)
+    source = None if template is None else load_template(template)
+    with ExitStack() as stack:
+        engine = stack.enter_context(
+            Engine(
+                find_model(model),
+                template=source,
+                policy=policy,
+                checkpoints=checkpoints,
+                checkpoint_bytes=checkpoint_bytes,
+                n_ctx=ctx,
+                n_batch=batch,
+                n_ubatch=ubatch,
+                n_threads=threads,
+                exact=verify,
+                trust_content=trust_content,
+            )
+        )
+        verifier = stack.enter_context(Verifier(engine)) if verify else None
+        lines = play(engine, _watched(played, quiet=as_json), verifier=verifier, token_ids=token_ids)
+        if as_json:
+            reports = list(_written(lines))
+        else:
+            reports = list(lines)
+            console().print(_table(reports, verified=verify))
+    if any(report["finish"] == "error" or (report.get("verify") or {}).get("identical") is False for report in reports):
+        raise typer.Exit(FINDINGS)
+
+
+def _watched(requests: list[Request], *, quiet: bool) -> Iterator[Request]:
+    """The requests, with a bar on standard error that counts them as they are taken."""
+    with progress(quiet=quiet) as display:
+        yield from display.track(requests, description="requests")
+
+
+def _written(reports: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for report in reports:
+        write_json(report, indent=None)
+        yield report
+
+
+def _table(reports: list[dict[str, Any]], *, verified: bool) -> Table:
+    numbers = ("prompt", "evaluated", "reused", "ideal", "saves", "ms")
+    last = ["identical"] if verified else []
+    table = new_table("request", *numbers, "why more than ideal", "finish", *last, right=numbers)
+    for report in reports:
+        if report["finish"] == "error":
+            table.add_row(cell(report["id"]), *["–"] * 6, cell(report["error"]), "error", style="red")
+            continue
+        counts = [str(report[key]) for key in ("prompt_tokens", "evaluated", "reused", "ideal", "saves")]
+        excess = "; ".join(f"{e['tokens']} {e['reason']} ({e['detail']})" for e in report["excess"])
+        verdict = report.get("verify")
+        identical = "–" if verdict is None else "yes" if verdict["identical"] else "NO"
+        last = [identical] if verified else []
+        table.add_row(cell(report["id"]), *counts, milliseconds, cell(excess), report["finish"], *last)
+    return table

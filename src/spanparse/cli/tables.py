@@ -1,0 +1,97 @@
+"""Spans and tokens as tables."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from spanparse.cli.output import printable
+from spanparse.cli.tiles import tiles
+from spanparse.cli.view import ROLE_COLOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spanparse.spans import Part, Rendering
+    from spanparse.tokens import TokenMap
+
+
+def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table of our look; the columns in `right` hold numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
+
+
+def cell(text: str) -> Text:
+    """Foreign text in a table: neither markup nor control characters in it act."""
+    return Text(printable(text))
+
+
+def span_table(rendering: Rendering, token_map: TokenMap | None) -> Table:
+    """A row for every message and part; the tokens of a row are those that begin in its characters."""
+    return _SpanTable(token_map).filled(rendering)
+
+
+class _SpanTable:
+    def __init__(self, token_map: TokenMap | None) -> None:
+        self._offsets = None if token_map is None else token_map.offsets
+        columns = ("#", "role", "part", "characters", "tokens", "exact?", "notes")
+        self._table = new_table(*columns, right=("#", "characters", "tokens"))
+
+    def filled(self, rendering: Rendering) -> Table:
+        preamble = rendering.preamble
+        if preamble.end > preamble.start:
+            self._row(["", "preamble", ""], preamble.start, preamble.end, ["", ""], ROLE_COLOURS["preamble"])
+            self._parts(preamble.parts, 0, "dim")
+        for message in rendering.messages:
+            colour = ROLE_COLOURS.get(message.role, "white")
+            head = [str(message.index), message.role, ""]
+            tail = ["exact" if message.exact else f"inexact: {message.reason}", ", ".join(message.notes)]
+            if not message.pieces:
+                self._add([*head, "–", "–", *tail], colour)
+            for piece in message.pieces:
+                self._row(head, *piece, tail, colour)
+                head, tail = [""] * 3, [""] * 2
+            self._parts(message.parts, 0, f"dim {colour}")
+        if rendering.generation_prompt is not None:
+            head = ["", "assistant", "generation prompt"]
+            self._row(head, *rendering.generation_prompt, ["", ""], ROLE_COLOURS["assistant"])
+        return self._table
+
+    def _parts(self, parts: Sequence[Part], depth: int, style: str) -> None:
+        for part in parts:
+            number = "" if part.index is None else f" {part.index}"
+            self._row(["", "", f"{'  ' * depth}{part.kind}{number}"], part.start, part.end, ["", ""], style)
+            self._parts(part.children, depth + 1, style)
+
+    def _row(self, head: list[str], start: int, end: int, tail: list[str], style: str) -> None:
+        tokens = "–"
+        if self._offsets is not None:
+            tokens = f"{bisect_left(self._offsets, start)}–{bisect_left(self._offsets, end)}"
+        self._add([*head, f"{start}–{end}", tokens, *tail], style)
+
+    def _add(self, cells: list[str], style: str) -> None:
+        self._table.add_row(*map(cell, cells), style=style)
+
+
+def token_table(rendering: Rendering, token_map: TokenMap) -> Table:
+    """A row for every token: number, id, the text it stands for, and whose it is."""
+    columns = ("token", "id", "characters", "text", "#", "role", "part")
+    table = new_table(*columns, right=("token", "id", "characters", "#"))
+    found = tiles(rendering)
+    starts = [tile.start for tile in found]
+    bounds = pairwise([*token_map.offsets, len(rendering.text)])
+    for number, (token, (start, end)) in enumerate(zip(token_map.ids, bounds, strict=True)):
+        tile = found[max(0, bisect_right(starts, start) - 1)]
+        shown = rendering.text[start:end].replace("\n", "⏎")
+        index = "" if tile.message is None else str(tile.message)
+        cells = (str(number), str(token), f"{start}–{end}", shown, index, tile.owner, tile.kind)
+        table.add_row(*map(cell, cells), style=ROLE_COLOURS.get(tile.owner, "white"))
+    return table

@@ -1,0 +1,40 @@
+"""Which tokenizer a command uses: the one it is told, else the one its source carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanparse.cli.prompt import is_tiny
+from spanparse.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from spanparse.sources import TemplateSource
+    from spanparse.tokens import Backend
+
+
+def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | None, str | None]:
+    """The backend, and where there is none, why not.
+
+    One that was told must load: raises `SourceError` (`MissingExtra` for a GGUF without the runtime). The source's own
+    is taken if this installation can read it.
+    """
+    if told is not None:
+        return _load(told), None
+    if template.tokenizer is None:
+        return None, "no tokenizer given (--tokenizer)"
+    try:
+        return _load(template.tokenizer), None
+    except MissingExtra as missing:
+        return None, str(missing)
+
+
+def _load(spec: str) -> Backend:
+    if not Path(spec).exists() and is_tiny(spec):
+        from runtime.tiny import vocabulary
+        from spanparse.tokens import HuggingFaceTokenizer
+
+        return HuggingFaceTokenizer(vocabulary.hf_tokenizer(), name=spec)
+    from spanparse.tokens import load_backend
+
+    return load_backend(spec)
