@@ -116,6 +116,7 @@ def _table(reports: list[dict[str, Any]], *, verified: bool) -> Table:
         counts = [str(report[key]) for key in ("prompt_tokens", "evaluated", "reused", "ideal", "saves")]
         excess = "; ".join(f"{e['tokens']} {e['reason']} ({e['detail']})" for e in report["excess"])
         verdict = report.get("verify")
+        milliseconds = f"{1000 * time_to_first_token(report['seconds']):.0f}"
         identical = "–" if verdict is None else "yes" if verdict["identical"] else "NO"
         last = [identical] if verified else []
         table.add_row(cell(report["id"]), *counts, milliseconds, cell(excess), report["finish"], *last)
