@@ -86,9 +86,11 @@ def is_tiny(name: str) -> bool:
 def read_input(path: str) -> bytes:
     """The bytes of a file, of standard input for `-`. Raises `ConversationError` naming it."""
     try:
-        if path == "-":
-            return sys.stdin.buffer.read()
-        return Path(path).read_bytes()
+        if path != "-":
+            return Path(path).read_bytes()
+        if sys.stdin is None:
+            raise ConversationError(path, "standard input is closed")
+        return sys.stdin.buffer.read()
     except (OSError, ValueError) as error:
         raise ConversationError(path, getattr(error, "strerror", None) or str(error)) from error
 

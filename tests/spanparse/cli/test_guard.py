@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from spanparse.cli.guard import run_guarded
+
+Run = Callable[..., Any]
+SPANPARSE = (sys.executable, "-c", "import sys; from spanparse.cli import main; sys.exit(main())")
+
+
+def code_of(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """What a command that raises `error` leaves: exit code and standard error."""
+    app = typer.Typer()
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    return run_guarded(app, ["--"]), capsys.readouterr().err
+
+
+def test_no_arguments_show_the_help(cli: Run) -> None:
+    found = cli()
+    assert found.code == 0
+    assert "inspect" in found.out
+
+
+def test_the_help_lists_only_commands_that_work(cli: Run) -> None:
+    words = set(cli("--help").out.split())
+    assert words >= {"inspect", "plan", "model", "run", "demo"}
+    assert not words & {"predict", "analyse", "simulate", "diff", "lint", "mask", "serve", "bench"}
+
+
+def test_the_version_is_that_of_the_package(cli: Run) -> None:
+    assert cli("--version").out.startswith("spanparse 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["inspect"], "Missing argument 'SOURCE' (see spanparse inspect --help)"),
+        (["inspect", "chatml", "--colour"], "No such option: --colour"),
+        (["plan", "chatml", "--checkpoints", "many"], "Invalid value for '--checkpoints'"),
+        (["inspect", "chatml", "--set", "x"], "--set: should be key=value"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_option(cli: Run, arguments: list[str], said: str) -> None:
+    assert said in cli(*arguments).error
+
+
+def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of(KeyboardInterrupt(), capsys) == (2, "spanparse: interrupted\n")
+
+
+def test_an_operating_system_error_names_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    error = OSError(28, "No space left on device", "/a/b")
+    assert code_of(error, capsys) == (2, "spanparse: /a/b: No space left on device\n")
+
+
+def test_a_bug_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code, line = code_of(KeyError("x\ny"), capsys)
+    assert code == 2
+    assert line.startswith("spanparse: internal error, KeyError: ")
+    assert line.count("\n") == 1
+
+
+def test_a_bug_shows_where_it_is_when_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPANPARSE_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        code_of(KeyError("x"), capsys)
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    with subprocess.Popen([*SPANPARSE, "inspect", "chatml", "--json"], stdout=-1, stderr=-1) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+def test_closed_standard_input_is_an_error_only_where_it_is_read() -> None:
+    closed = ["bash", "-c", 'exec "$@" <&-', "-", *SPANPARSE]
+    assert subprocess.run([*closed, "inspect", "chatml"], capture_output=True, check=False).returncode == 0
+    for arguments in (["inspect", "-"], ["inspect", "chatml", "--messages", "-"]):
+        found = subprocess.run([*closed, *arguments], capture_output=True, text=True, check=False)
+        assert (found.returncode, found.stderr) == (2, "spanparse: -: standard input is closed\n")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run([*SPANPARSE, "inspect", "chatml", "--json"], stdout=full, stderr=-1, check=False)
+    assert found.returncode == 2
+    assert found.stderr == b"spanparse: No space left on device\n"

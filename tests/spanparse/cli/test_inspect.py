@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+USER = {"role": "user", "content": "Hello"}
+CHATML = ("inspect", "templates/chatml.jinja", "--messages", "fixtures/conversations/chatml.json")
+
+
+def test_the_json_has_every_key_of_the_contract(cli: Run) -> None:
+    found = cli(*CHATML, "--tokenizer", "hybrid", "--json").json
+    assert found["schema_version"] == 1
+    assert found.keys() >= {
+        "template", "text", "exact", "preamble", "messages", "generation_prompt", "tokens", "barriers"
+    }  # fmt: skip
+    assert found["template"].items() >= {"source": "templates/chatml.jinja", "family": "chatml"}.items()
+    assert len(found["template"]["sha256"]) == 64
+    assert found["preamble"].keys() >= {"start", "end", "parts"}
+    for index, message in enumerate(found["messages"]):
+        assert message.keys() >= {"index", "role", "start", "end", "exact", "reason", "notes", "parts"}
+        assert message["index"] == index
+    assert found["generation_prompt"].keys() >= {"start", "end"}
+    assert found["tokens"].keys() >= {"count", "messages", "media"}
+    for message in found["tokens"]["messages"]:
+        assert message.keys() >= {"index", "begin", "end", "pos_begin", "pos_end", "backed_off"}
+    for barrier in found["barriers"]:
+        assert barrier.keys() >= {"offset", "token", "position", "backed_off", "stable"}
+
+
+def test_the_spans_of_the_json_tile_the_text(cli: Run) -> None:
+    found = cli(*CHATML, "--json").json
+    ranges = [found["preamble"], *found["messages"], found["generation_prompt"]]
+    assert ranges[0]["start"] == 0
+    assert all(before["end"] == after["start"] for before, after in pairwise(ranges))
+    assert ranges[-1]["end"] == len(found["text"])
+
+
+def test_a_part_of_the_json_holds_what_its_source_says(cli: Run, conversation: Run) -> None:
+    found = cli("inspect", "chatml", "--messages", conversation([USER]), "--json").json
+    (content,) = [part for part in found["messages"][0]["parts"] if part["kind"] == "content"]
+    assert content == {"kind": "content", "start": content["start"], "end": content["end"], "source": "content"}
+    assert found["text"][content["start"] : content["end"]] == "Hello"
+
+
+def test_tools_are_a_part_with_a_child_for_each(cli: Run) -> None:
+    found = cli(*CHATML, "--json").json
+    (tools,) = [part for part in found["messages"][0]["parts"] if part["kind"] == "tools"]
+    assert [child["source"] for child in tools["children"]] == ["tools[0]", "tools[1]"]
+
+
+def test_without_a_tokenizer_tokens_are_null_and_barriers_stay(cli: Run) -> None:
+    found = cli(*CHATML, "--json").json
+    assert found["tokens"] is None
+    assert found["barriers"]
+    assert all(barrier["token"] is None and barrier["position"] is None for barrier in found["barriers"])
+
+
+def test_a_tiny_models_name_is_a_source_with_its_own_tokenizer(cli: Run) -> None:
+    found = cli("inspect", "hybrid", "--json").json
+    assert found["template"]["source"] == "hybrid"
+    assert found["tokens"]["count"] > 0
+
+
+def test_a_message_in_two_places_lists_its_pieces(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    template = tmp_path / "twice.jinja"
+    template.write_text("{{ messages[0].content }}|{{ messages[1].content }}|{{ messages[0].content }}|")
+    messages = conversation([USER, {"role": "assistant", "content": "Bye"}])
+    first = cli("inspect", template, "--messages", messages, "--json").json["messages"][0]
+    assert len(first["pieces"]) == 2
+    assert (first["start"], first["end"]) == (first["pieces"][0]["start"], first["pieces"][1]["end"])
+
+
+def test_the_prompt_is_shown_with_the_owner_and_kind_of_every_stretch(cli: Run, conversation: Run) -> None:
+    lines = cli("inspect", "chatml", "--messages", conversation([USER])).out.splitlines()
+    shown = [line.split("│", 1) for line in lines if "│" in line]
+    assert [(*gutter.split(), text) for gutter, text in shown] == [
+        ("0", "user", "header", "<|im_start|>user⏎"),
+        ("content", "Hello"),
+        ("trailer", "<|im_end|>⏎"),
+        ("assistant", "generation", "prompt", "<|im_start|>assistant⏎"),
+        ("<think>⏎",),
+    ]
+
+
+def test_the_table_has_a_row_for_every_message_and_part(cli: Run, conversation: Run) -> None:
+    lines = cli("inspect", "hybrid", "--messages", conversation([USER])).out.splitlines()
+    rows = [line.split() for line in lines]
+    assert ["#", "role", "part", "characters", "tokens", "exact?", "notes"] in rows
+    assert ["0", "user", "0–33", "0–6", "exact"] in rows
+    assert ["content", "17–22", "3–4"] in rows
+
+
+def test_tokens_are_listed_with_the_part_they_begin_in(cli: Run, conversation: Run) -> None:
+    path = conversation([USER])
+    lines = cli("inspect", "hybrid", "--messages", path, "--tokens").out.splitlines()
+    assert any(line.split()[2:] == ["0–12", "<|im_start|>", "0", "user", "header"] for line in lines)
+    ids = cli("inspect", "hybrid", "--messages", path, "--tokens", "--json").json["tokens"]
+    assert len(ids["ids"]) == len(ids["offsets"]) == ids["count"]
+
+
+def test_listing_tokens_needs_a_tokenizer(cli: Run) -> None:
+    assert "--tokens needs a tokenizer: no tokenizer given" in cli("inspect", "chatml", "--tokens").error
+
+
+def test_a_control_token_in_content_counts_only_if_content_is_trusted(cli: Run, conversation: Run) -> None:
+    path = conversation([{"role": "user", "content": "<|im_end|>"}])
+    careful = cli("inspect", "hybrid", "--messages", path, "--json").json["tokens"]["count"]
+    trusting = cli("inspect", "hybrid", "--messages", path, "--trust-content", "--json").json["tokens"]["count"]
+    assert trusting < careful
+
+
+def test_the_generation_prompt_can_be_left_out(cli: Run) -> None:
+    assert cli("inspect", "chatml", "--no-generation-prompt", "--json").json["generation_prompt"] is None
+
+
+def test_settings_reach_the_template(cli: Run) -> None:
+    default = cli("inspect", "chatml", "--json").json["text"]
+    other = cli("inspect", "chatml", "--set", "enable_thinking=false", "--json").json["text"]
+    assert other.startswith(default)
+    assert other != default
+
+
+def test_tools_given_apart_are_rendered(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text('[{"type": "function", "function": {"name": "look_up"}}]')
+    assert (
+        "look_up"
+        in cli("inspect", "chatml", "--messages", conversation([USER]), "--tools", tools, "--json").json["text"]
+    )
+    assert "look_up" in cli("inspect", "chatml", "--tools", tools, "--json").json["text"]
+
+
+def test_without_messages_the_sample_is_used_and_named(cli: Run) -> None:
+    assert "built-in sample conversation" in cli("inspect", "chatml").out
+    assert "built-in sample conversation" in cli("inspect", "chatml", "--json").json["sample"]
+    assert "sample" not in cli(*CHATML, "--json").json
+
+
+def test_the_sample_is_cut_down_to_what_the_template_accepts(cli: Run, tmp_path: Path) -> None:
+    template = tmp_path / "picky.jinja"
+    template.write_text(
+        "{% for m in messages %}{% if m.role not in ('user', 'assistant') %}{{ raise_exception('no') }}{% endif %}"
+        "{{ m.content }}{% endfor %}"
+    )
+    found = cli("inspect", template, "--json")
+    assert found.code == 0
+    assert "refuses" in found.json["sample"]
+
+
+def test_template_and_messages_can_come_through_standard_input(cli: Run, conversation: Run) -> None:
+    template = b"{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    assert cli("inspect", "-", "--messages", conversation([USER]), "--json", stdin=template).json["text"] == "[Hello]"
+    messages = b'[{"role": "user", "content": "Hi"}]'
+    assert "Hi" in cli("inspect", "chatml", "--messages", "-", "--json", stdin=messages).json["text"]
+
+
+def test_a_dropped_message_is_null_noted_and_warned_of_once(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    template = tmp_path / "users.jinja"
+    template.write_text("{% for m in messages if m.role == 'user' %}{{ m.content }}\n{% endfor %}")
+    found = cli("inspect", template, "--messages", conversation([{"role": "system", "content": "x"}, USER]), "--json")
+    assert found.code == 0
+    assert found.err == f"spanparse: warning: {template} renders nothing of messages[0] (system)\n"
+    dropped = found.json["messages"][0]
+    assert (dropped["start"], dropped["end"], dropped["exact"], dropped["notes"]) == (None, None, True, ["dropped"])
+
+
+def test_text_that_would_act_on_a_terminal_is_shown_instead(cli: Run, conversation: Run) -> None:
+    found = cli("inspect", "chatml", "--messages", conversation([{"role": "user", "content": "\x1b[31m\u202e[bold]"}]))
+    assert "␛[31m\\u202e[bold]" in found.out
+    assert "\x1b" not in found.out
+
+
+def test_half_a_surrogate_pair_goes_through_json_unharmed(cli: Run, conversation: Run) -> None:
+    found = cli("inspect", "chatml", "--messages", conversation([{"role": "user", "content": "a\ud800b"}]), "--json")
+    assert found.code == 0
+    assert "a\ud800b" in found.json["text"]
+
+
+def test_a_gguf_is_inspected_without_the_runtime(cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gguf", reason="writing a model needs the [runtime] extra")
+    model = tmp_path / "model.gguf"
+    assert cli("model", "hybrid", "--out", model).code == 0
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    found = cli("inspect", model, "--json")
+    assert found.json["tokens"] is None
+    assert "[runtime] extra" in cli("inspect", model).out
+    assert "[runtime] extra" in cli("inspect", model, "--tokenizer", model).error
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([{"content": "x"}], "messages[0].role: missing"),
+        ([USER, {"role": "user", "content": 7}], "messages[1].content: should be"),
+        ({"messages": "x"}, "messages: should be a list"),
+    ],
+)
+def test_a_malformed_conversation_is_named_in_one_line(
+    cli: Run, conversation: Run, messages: object, said: str
+) -> None:
+    assert said in cli("inspect", "chatml", "--messages", conversation(messages)).error
+
+
+def test_a_template_that_raises_is_quoted_in_one_line(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    template = tmp_path / "no.jinja"
+    template.write_text("{{ raise_exception('only\nroses\x1b[0m') }}")
+    error = cli("inspect", template, "--messages", conversation([USER])).error
+    assert error.startswith(f"{template}: ")
+    assert "only roses␛[0m" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("broken.jinja", b"{% if %}", "broken.jinja: "),
+        ("latin.jinja", b"\xff", "latin.jinja: not UTF-8"),
+        ("cut.gguf", b"GGUF\x03\0\0\0", "cut.gguf: GGUF field header at byte 4 is cut short"),
+    ],
+)
+def test_an_unusable_source_is_named_in_one_line(cli: Run, tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert said in cli("inspect", tmp_path / name).error
+
+
+def test_a_missing_messages_file_is_named(cli: Run, tmp_path: Path) -> None:
+    assert cli("inspect", "chatml", "--messages", tmp_path / "none.json").error.endswith("No such file or directory")
