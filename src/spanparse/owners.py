@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanparse.marked import Marked
-from spanparse.origin import GENERATION, Origin, Run
+from spanparse.origin import GENERATION, NOWHERE, Origin, Run
 
 PREAMBLE: Final = -1
 GENERATION_PROMPT: Final = -2
@@ -60,7 +60,7 @@ def assign_owners(text: Marked, known_starts: Iterable[str], bos: str) -> Owners
 
     `known_starts` are the family's start-of-turn markers, `bos` the beginning-of-sequence text if there is one.
     """
-    segments = [_segment(run) for run in text._runs]
+    segments = _open_with_bos([_segment(run) for run in text._runs], len(bos) if text.startswith(bos) else 0)
     starts = frozenset(known_starts) or _learn_starts(text, segments)
     _lend(segments)
     _transfer_headers(segments)
@@ -80,6 +80,17 @@ def assign_owners(text: Marked, known_starts: Iterable[str], bos: str) -> Owners
         resolved.extend(_resolve(text, segments[at:end], left, right, starts, bos, unclear))
         at = end
     return Ownership(resolved, starts, frozenset(unclear))
+
+
+def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
+    """The beginning-of-sequence text is the preamble's, even where a loop writes it in front of its first message."""
+    if not size or segments[0].owner is None or not segments[0].origin.literal:
+        return segments
+    first, *rest = segments
+    bos = Segment(0, min(size, first.end), NOWHERE, -1, PREAMBLE)
+    if first.end <= size:
+        return [bos, *rest]
+    return [bos, Segment(size, first.end, first.origin, -1, first.owner), *rest]
 
 
 def _segment(run: Run) -> Segment:

@@ -13,7 +13,7 @@ from spanparse.cursor import Cursor, LimitReached, Limits
 from spanparse.environment import RenderContext, compile_template
 from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.marked import Marked, concat, runs_of
-from spanparse.origin import Origin, Run
+from spanparse.origin import NOWHERE, Origin, Run
 from spanparse.tracked import track
 
 Message = dict[str, Any]
@@ -99,16 +99,18 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
 
 
 def _owned(chunk: str, current: Origin, lost: list[str]) -> str:
-    """`chunk` with its unmarked characters given to `current`."""
+    """`chunk` with its unmarked characters given to `current`, and so the text that was set aside outside all loops."""
     runs = runs_of(chunk)
+    origin = current.as_literal()
+    # Text set aside together with another message's field (a system text with its separator) stays with that field.
+    adopts = origin is not NOWHERE and all(r.origin.literal or r.origin.message == origin.message for r in runs)
     covered = 0
     for run in runs:
-        if run.start > covered:
+        if run.start > covered or (adopts and run.origin is NOWHERE):
             break
         covered = run.end
     if covered == len(chunk):
         return chunk
-    origin = current.as_literal()
     filled: list[Run] = []
     at = 0
     for run in (*runs, Run(len(chunk), len(chunk), origin, -1)):
@@ -116,6 +118,6 @@ def _owned(chunk: str, current: Origin, lost: list[str]) -> str:
             filled.append(Run(at, run.start, origin, -1))
             lost.append(str.__getitem__(chunk, slice(at, run.start)))
         if run.end > run.start:
-            filled.append(run)
+            filled.append(run._replace(origin=origin) if adopts and run.origin is NOWHERE else run)
         at = run.end
     return Marked(chunk, tuple(filled))

@@ -99,13 +99,27 @@ def track(value: Any, path: Path, printable: bool = False) -> Any:
 
 
 def origin_of(value: Any) -> Origin | None:
-    """The origin of a tracked container or number, or of a marked string's first field; None for anything else."""
+    """The origin of what a loop may hold; None for anything that is not from the request.
+
+    That is a tracked container or number, a marked string with its first field, or a message that the template rebuilt.
+    """
     if isinstance(value, (TrackedDict, TrackedList, TrackedInt, TrackedFloat)):
         return value._origin
     if isinstance(value, Marked):
         for run in value._runs:
             if not run.origin.literal:
                 return run.origin
+    if type(value) is dict:
+        return _rebuilt_from(value)
+    return None
+
+
+def _rebuilt_from(values: dict[Any, Any]) -> Origin | None:
+    """The message that a dict made by the template (`{'role': …, 'content': …}`) takes its content from."""
+    for field in ("content", "role"):
+        origin = origin_of(values.get(field))
+        if origin is not None and origin.message is not None:
+            return Origin(origin.path[:2])
     return None
 
 
