@@ -1,0 +1,170 @@
+"""Our own policy: new and old checkpoints compete for the budget in one optimisation.
+
+It keeps the set that makes expected replay plus the price of saving least (`selection`). The offsets that templates and
+clients roll back to are pinned: a stored one is given up only if the budget is less than the pins, and a new one is
+saved whenever that pays for itself. Without the pins, in a long tool loop, an ever denser tail would win over a
+rollback that is rare but certain to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple, final
+
+from planner.outcome import Eviction
+from planner.request import Kind, PlanRequest
+from planner.roles import NEAR_END, Roles
+from planner.selection import Point, select
+from planner.situation import Mark, Placement, Situation, fits
+
+_LEAST_GAIN = 2.0
+"""Expected tokens that a save must be worth however cheap it is, so that no two are kept a few tokens apart for
+nothing."""
+
+_MOST_STRIDES = 64
+"""Offsets that the planner adds by itself where candidates are far apart."""
+
+
+@final
+class _Place(NamedTuple):
+    """An offset that is stored, or could be saved on the way to the prompt's end."""
+
+    offset: int
+    kind: Kind
+    size: int
+    price: float
+    held: bool
+
+
+def place_adaptive(situation: Situation) -> Placement:
+    """The stored checkpoints to keep and the new ones to save."""
+    request, prior = situation.request, situation.prior
+    places = possible_places(situation)
+    costs = request.costs
+    required = _required(situation, places)
+    pinned = set(_pins(situation.roles, request))
+    for points in (
+        [_point(place, place.offset in required) for place in places],
+        [_point(place, False) for place in places if place.offset in pinned],
+    ):
+        chosen = select(points, prior, request.budget, rate=costs.seconds_per_token, per_restore=costs.per_restore)
+        if chosen is not None:
+            break
+    return _placement(situation, places, set(chosen or ()))
+
+
+def possible_places(situation: Situation) -> list[_Place]:
+    """All that may be kept, ascending: stored checkpoints, and offsets past the restored one where a state may be
+    saved."""
+    request, n = situation.request, situation.request.prompt_tokens
+    costs = request.costs
+    kinds: dict[int, Kind] = dict.fromkeys(_strides(situation), "stride")
+    kinds[n - NEAR_END] = "near_end"
+    kinds |= {end: "media_end" for _, end in request.forbidden}
+    kinds |= {candidate.offset: candidate.kind for candidate in request.candidates}
+    kinds |= {offset: "wanted" for offset in request.wanted if offset not in kinds}
+    kinds[n] = "prompt_end"
+    places = {
+        e.offset: _Place(e.offset, kinds.get(e.offset, "custom"), request.size_of(e), 0.0, True) for e in situation.held
+    }
+    for offset, kind in kinds.items():
+        if situation.begin < offset and offset not in places and request.allows(offset):
+            seconds = costs.per_save + (costs.per_break if offset < n else 0.0)
+            price = max(seconds, _LEAST_GAIN * costs.seconds_per_token)
+            places[offset] = _Place(offset, kind, request.state_bytes, price, False)
+    return [places[offset] for offset in sorted(places)]
+
+
+def _strides(situation: Situation) -> Iterable[int]:
+    """Multiples of n_ubatch (doubled while they are too many) where neighbouring candidates are further apart."""
+    request, begin = situation.request, situation.begin
+    step = request.n_ubatch
+    while (request.prompt_tokens - begin) // step > _MOST_STRIDES:
+        step *= 2
+    known = sorted({begin, request.prompt_tokens, *(c.offset for c in request.candidates if c.offset > begin)})
+    for left, right in pairwise(known):
+        if right - left > step:
+            yield from range((left // step + 1) * step, right, step)
+
+
+def _pins(roles: Roles, request: PlanRequest) -> list[int]:
+    """Offsets that prompts return to, the most useful first."""
+    named = (roles.messages_end, roles.system_end, roles.last_user_end, roles.last_stable, roles.last_user_start)
+    declared = [*request.wanted, *(c.offset for c in request.candidates if c.kind == "wanted")]
+    return list(dict.fromkeys(offset for offset in (*named, *declared) if offset is not None))
+
+
+def _required(situation: Situation, places: list[_Place]) -> set[int]:
+    """The pins that are stored, and those whose saving pays for itself beside the stored ones and the pins before
+    them."""
+    rate = situation.request.costs.seconds_per_token
+    by_offset = {place.offset: place for place in places}
+    kept = sorted(existing.offset for existing in situation.held)
+    expected = situation.prior.replay(kept)
+    required: set[int] = set()
+    for offset in _pins(situation.roles, situation.request):
+        place = by_offset.get(offset)
+        if place is None:
+            continue
+        if not place.held:
+            with_it = sorted([*kept, offset])
+            less = situation.prior.replay(with_it)
+            if (expected - less) * rate < place.price:
+                continue
+            kept, expected = with_it, less
+        required.add(offset)
+    return required
+
+
+def _point(place: _Place, required: bool) -> Point:
+    return Point(place.offset, place.price, place.size, required)
+
+
+def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> Placement:
+    """Save what is new; give up stored checkpoints, the least useful first, only as room is needed."""
+    request = situation.request
+    saves = [place for place in places if place.offset in chosen and not place.held]
+    stored = [place for place in places if place.held]
+    unchosen = sorted(
+        (place for place in stored if place.offset not in chosen),
+        key=lambda place: _worth(situation, chosen, place.offset),
+    )
+    evict: list[Eviction] = []
+    count, size = len(stored), sum(place.size for place in stored)
+    marks: list[Mark] = []
+    for save in (None, *saves):
+        count, size = count + (save is not None), size + (save.size if save else 0)
+        while not fits(request.budget, count, size):
+            gone = unchosen.pop(0)
+            count, size = count - 1, size - gone.size
+            worth = _worth(situation, chosen, gone.offset)
+            reason = f"beside the others it would save {worth:.1f} expected tokens, the least"
+            evict.append(Eviction(gone.offset, reason, save.offset if save else None))
+        if save is not None:
+            marks.append(Mark(save.offset, save.kind, _reason(situation, save)))
+    return Placement(tuple(marks), tuple(evict))
+
+
+def _worth(situation: Situation, kept: set[int], offset: int) -> float:
+    """Expected tokens that one more checkpoint saves."""
+    return situation.prior.replay(sorted(kept)) - situation.prior.replay(sorted(kept | {offset}))
+
+
+def _reason(situation: Situation, place: _Place) -> str:
+    roles, n = situation.roles, situation.request.prompt_tokens
+    if place.offset == roles.system_end:
+        return "system text and tools end here: a new conversation with them starts from here"
+    if place.offset == roles.last_user_end:
+        return "the last user message ends here: reasoning after it is dropped when the user writes again"
+    if place.offset == roles.messages_end:
+        return "the answer begins here: rendered again as history it may read otherwise"
+    if place.offset == roles.last_stable:
+        return "the last offset that later messages cannot change"
+    if place.offset == roles.last_user_start:
+        return "the last user message begins here: it may be edited or sent again"
+    if place.offset == n:
+        return "the prompt's end, saved after the decode that completes it: no break"
+    if place.kind in ("wanted", "media_end"):
+        return "a client declared this offset" if place.kind == "wanted" else "media ends here: it is dear to evaluate"
+    return f"keeps a later divergence near: {n - place.offset} tokens before the prompt's end"

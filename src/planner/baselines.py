@@ -1,0 +1,116 @@
+"""The policies of other systems, for comparison; each names its source.
+
+They keep a list of checkpoints, append to it and drop from its front: on a line that is the order of offsets too.
+`near-end-pair` and `shallow` are llama.cpp PR 20288 and a fork's reduction of it, `deferred` the same fork's save right
+after the decode that completes the prompt (both quoted on that PR's page), `every-n` is JamePeng's llama-cpp-python
+fork (HybridCheckpointCache: every N tokens and at the end, first in first out), `barriers` is llama.cpp's server at
+b11549. None of them knows a budget in bytes; here they drop from the front until it is met as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from planner.outcome import Eviction
+from planner.queue import Queue
+from planner.request import PolicyName
+from planner.roles import NEAR_END
+from planner.situation import Mark, Placement, Situation
+
+
+def place_none(situation: Situation) -> Placement:
+    """Keep no checkpoint."""
+    return Placement((), tuple(Eviction(e.offset, "the policy keeps none") for e in situation.held))
+
+
+def place_every_n(situation: Situation) -> Placement:
+    """Save at every multiple of `every_n`, and at the prompt's end."""
+    request, queue = situation.request, Queue(situation)
+    step = request.every_n
+    for offset in range(situation.begin // step * step + step, request.prompt_tokens, step):
+        if request.allows(offset):
+            queue.save(Mark(offset, "stride", f"a multiple of {step} tokens"))
+    queue.save(_prompt_end(situation))
+    return queue.placement()
+
+
+def place_near_end_pair(situation: Situation) -> Placement:
+    """Save 4 + n_ubatch and 4 tokens before the prompt's end."""
+    queue = Queue(situation)
+    for mark in _near_end(situation, NEAR_END + situation.request.n_ubatch, NEAR_END):
+        queue.save(mark)
+    return queue.placement()
+
+
+def place_shallow(situation: Situation) -> Placement:
+    """Save 4 tokens before the prompt's end only."""
+    queue = Queue(situation)
+    for mark in _near_end(situation, NEAR_END):
+        queue.save(mark)
+    return queue.placement()
+
+
+def place_deferred(situation: Situation) -> Placement:
+    """Save at the prompt's end only, right after the decode that completes it."""
+    queue = Queue(situation)
+    queue.save(_prompt_end(situation))
+    return queue.placement()
+
+
+def place_barriers(situation: Situation) -> Placement:
+    """Save before user messages and near the end, batch by batch as llama.cpp's server does.
+
+    A batch ends before the last user message, before others if more than `min_step` tokens after the newest
+    checkpoint, and {4 + n_ubatch, 4} tokens before the prompt's end; the state at its start is saved before it is
+    decoded, if that is such a place (PR 22929, with the spacing of 25472 and the room rule of 28302). Left out: a
+    save of the state that the prompt starts from, and that tool results count as user messages where a template
+    renders them alike.
+    """
+    request, queue = situation.request, Queue(situation)
+    # The first user message begins where system text and tools end.
+    users = {
+        c.offset for c in request.candidates if c.kind in ("user_start", "system_end") and request.allows(c.offset)
+    }
+    last_user = max(users, default=0)
+    ends = {mark.offset: mark for mark in _near_end(situation, NEAR_END + request.n_ubatch, NEAR_END)}
+
+    def spaced(offset: int) -> bool:
+        return offset == last_user or queue.last is None or offset > queue.last + request.min_step
+
+    position = situation.begin
+    while position < request.prompt_tokens:
+        limit = min(position + request.n_batch, request.prompt_tokens)
+        end = min((x for x in users | ends.keys() if position < x < limit and (x in ends or spaced(x))), default=limit)
+        mark = ends.get(position) or Mark(position, "user_start", "a user message begins")
+        if position > situation.begin and (position in ends or position in users):
+            near_end = request.prompt_tokens < end + request.n_ubatch
+            # The batch was ended here by what was stored then; what has been stored since decides on the save.
+            if near_end or spaced(position):
+                queue.save(mark, thin_below=request.min_step)
+            else:
+                queue.pass_by(mark, "the batch ends before a user message too close to the newest checkpoint")
+        position = end
+    return queue.placement()
+
+
+def _near_end(situation: Situation, *distances: int) -> Iterator[Mark]:
+    request = situation.request
+    for distance in distances:
+        offset = request.prompt_tokens - min(request.n_batch, distance)
+        if offset > situation.begin and request.allows(offset):
+            yield Mark(offset, "near_end", f"{request.prompt_tokens - offset} tokens before the prompt's end")
+
+
+def _prompt_end(situation: Situation) -> Mark:
+    reason = "the prompt's end, saved after the decode that completes it: no break"
+    return Mark(situation.request.prompt_tokens, "prompt_end", reason)
+
+
+BASELINES: Mapping[PolicyName, Callable[[Situation], Placement]] = {
+    "none": place_none,
+    "every-n": place_every_n,
+    "near-end-pair": place_near_end_pair,
+    "shallow": place_shallow,
+    "deferred": place_deferred,
+    "barriers": place_barriers,
+}

@@ -1,0 +1,84 @@
+"""A list of checkpoints that drops its oldest: how other systems make room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+from planner.outcome import Eviction
+from planner.situation import Mark, Placement, Situation, fits
+
+
+@final
+class Queue:
+    """The checkpoints of a situation in order of age, within its budget.
+
+    What is saved and dropped again for the same prompt stays a break without a save: the plan stores only what remains.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        request = situation.request
+        self._budget = request.budget
+        self._size = request.state_bytes
+        by_age = sorted(situation.held, key=lambda existing: (-existing.age, existing.offset))
+        self._stored = {existing.offset: request.size_of(existing) for existing in by_age}
+        self._marks: dict[int, Mark] = {}
+        self._evict: list[Eviction] = []
+        self._make_room(0, 0, None)
+
+    @property
+    def last(self) -> int | None:
+        """Offset of the newest checkpoint."""
+        return next(reversed(self._stored), None)
+
+    def save(self, mark: Mark, *, thin_below: int | None = None) -> None:
+        """Append a checkpoint, dropping from the front to make room; nothing if the budget is less than one.
+
+        With `thin_below`, first drop those of earlier prompts that are within so many tokens of the one before, as
+        long as this one would fill the list.
+        """
+        if mark.offset in self._stored or not fits(self._budget, 1, self._size):
+            return
+        if thin_below is not None:
+            self._thin(thin_below, mark.offset)
+        self._make_room(1, self._size, mark.offset)
+        self._stored[mark.offset] = self._size
+        self._marks[mark.offset] = mark
+
+    def pass_by(self, mark: Mark, reason: str) -> None:
+        """Break at an offset without saving."""
+        self._marks[mark.offset] = mark._replace(save=False, reason=reason)
+
+    def placement(self) -> Placement:
+        """All that was saved and dropped so far."""
+        marks = sorted(self._marks.values())
+        saved = [mark.offset for mark in marks if mark.save]
+        # An eviction may have made room for a save that was dropped again: then it serves the next that remains.
+        evict = (
+            e if e.before is None else replace(e, before=min(s for s in saved if s >= e.before)) for e in self._evict
+        )
+        return Placement(tuple(marks), tuple(evict))
+
+    def _room(self, count: int, size: int) -> bool:
+        return fits(self._budget, len(self._stored) + count, sum(self._stored.values()) + size)
+
+    def _make_room(self, count: int, size: int, before: int | None) -> None:
+        while self._stored and not self._room(count, size):
+            self._drop(next(iter(self._stored)), before, "the oldest")
+
+    def _thin(self, distance: int, before: int) -> None:
+        last: int | None = None
+        for offset in list(self._stored):
+            if self._room(2, 2 * self._size):
+                return
+            if offset not in self._marks and last is not None and offset <= last + distance:
+                self._drop(offset, before, f"within {distance} tokens of the one before it, and the list is full")
+            else:
+                last = offset
+
+    def _drop(self, offset: int, before: int | None, reason: str) -> None:
+        del self._stored[offset]
+        if offset in self._marks:
+            self.pass_by(self._marks[offset], "saved and dropped again for a later one; the break is paid all the same")
+        else:
+            self._evict.append(Eviction(offset, reason, before))

@@ -1,0 +1,177 @@
+"""Requests and plans as JSON. The only module that needs pydantic; nothing imports it before JSON is asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from planner.errors import PlanRequestError
+from planner.outcome import Plan
+from planner.request import Budget, Candidate, Costs, Existing, Kind, MemoryKind, PlanRequest, PolicyName
+
+Offset = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+_COSTS = Costs()
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+class _CandidateDocument(BaseModel):
+    """An offset where a state may be saved."""
+
+    model_config = _STRICT
+    offset: Offset = Field(description="tokens before it")
+    kind: Kind = Field("custom", description="what begins there")
+    stable: bool | None = Field(None, description="whether appended messages leave the tokens before it as they are")
+    message: Natural | None = Field(None, description="index of the message that begins there")
+
+
+class _ExistingDocument(BaseModel):
+    """A stored checkpoint."""
+
+    model_config = _STRICT
+    offset: Offset = Field(description="tokens that its state stands for")
+    bytes: Natural = Field(0, description="its size; 0 counts as state_bytes")
+    age: Natural = Field(0, description="requests since it was saved")
+
+
+class _BudgetDocument(BaseModel):
+    """What may be stored at any moment; null is no limit."""
+
+    model_config = _STRICT
+    checkpoints: Natural | None = Field(None, description="how many, the tip of the most recent request apart")
+    bytes: Natural | None = Field(None, description="bytes of them in all")
+
+
+class _CostsDocument(BaseModel):
+    """Seconds."""
+
+    model_config = _STRICT
+    seconds_per_token: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        _COSTS.seconds_per_token, description="evaluating a token"
+    )
+    per_break: Seconds = Field(_COSTS.per_break, description="a forced batch boundary inside the prompt")
+    per_save: Seconds = Field(_COSTS.per_save, description="copying one state out")
+    per_restore: Seconds = Field(_COSTS.per_restore, description="copying one state back")
+
+
+class _Range(BaseModel):
+    """A half-open range of tokens."""
+
+    model_config = _STRICT
+    begin: Natural
+    end: Natural
+
+
+class RequestDocument(BaseModel):
+    """One prompt to be evaluated, and what the memory and the store hold before it. Offsets count tokens."""
+
+    model_config = _STRICT
+    schema_version: Literal[1] = 1
+    prompt_tokens: Offset = Field(description="length of the prompt")
+    candidates: list[_CandidateDocument] = Field([], description="offsets of the prompt where saving makes sense")
+    common_prefix: Natural = Field(0, description="tokens that the prompt shares with what the memory holds")
+    live: Natural | None = Field(None, description="tokens that the memory holds, if it can be continued")
+    existing: list[_ExistingDocument] = Field([], description="the stored checkpoints")
+    forbidden: list[_Range] = Field([], description="media: no state is saved inside")
+    wanted: list[Offset] = Field([], description="offsets that a client declared")
+    memory: MemoryKind = Field("hybrid", description="a dense memory can be cut anywhere, the others cannot")
+    window: Offset | None = Field(None, description="tokens of the sliding window")
+    budget: _BudgetDocument = Field(_BudgetDocument(checkpoints=8), description="what may be stored")
+    state_bytes: Natural = Field(0, description="bytes of one checkpoint")
+    costs: _CostsDocument = Field(_CostsDocument(), description="what things cost")
+    n_batch: Offset = Field(2048, description="llama.cpp's logical batch, in tokens")
+    n_ubatch: Offset = Field(512, description="llama.cpp's physical batch, in tokens")
+    policy: PolicyName = Field("adaptive", description="how checkpoints are placed")
+    min_step: Natural = Field(8192, description="spacing of the user messages that `barriers` saves")
+    every_n: Offset = Field(8192, description="step of `every-n`")
+
+    def request(self) -> PlanRequest:
+        """The same as a `PlanRequest`; raises PlanRequestError if the values contradict each other."""
+        plain = {name: getattr(self, name) for name in type(self).model_fields if name != "schema_version"}
+        return PlanRequest(
+            **{
+                **plain,
+                "candidates": tuple(Candidate(**c.model_dump()) for c in self.candidates),
+                "existing": tuple(Existing(**e.model_dump()) for e in self.existing),
+                "forbidden": tuple((r.begin, r.end) for r in self.forbidden),
+                "wanted": tuple(self.wanted),
+                "budget": Budget(**self.budget.model_dump()),
+                "costs": Costs(**self.costs.model_dump()),
+            }
+        )
+
+
+class _RestoreDocument(BaseModel):
+    """The start of the evaluation."""
+
+    model_config = ConfigDict(from_attributes=True)
+    offset: int
+    why: str
+    source: Literal["live", "cut", "checkpoint"]
+
+
+class _StepDocument(BaseModel):
+    """Tokens [begin, end) to evaluate, and whether to save the state then."""
+
+    model_config = ConfigDict(from_attributes=True)
+    begin: int
+    end: int
+    save: bool
+    kind: Kind
+    reason: str
+
+
+class _EvictionDocument(BaseModel):
+    """A checkpoint to delete, at the latest before the save at `before`."""
+
+    model_config = ConfigDict(from_attributes=True)
+    offset: int
+    reason: str
+    before: int | None
+
+
+class PlanDocument(BaseModel):
+    """What to restore, evaluate, save and delete for one prompt, and what that is expected to be worth."""
+
+    model_config = ConfigDict(from_attributes=True)
+    schema_version: Literal[1] = 1
+    policy: PolicyName
+    memory: MemoryKind
+    prompt_tokens: int
+    restore: _RestoreDocument | None
+    steps: list[_StepDocument] = Field(description="tile the tokens from the restored offset to the prompt's end")
+    evict: list[_EvictionDocument]
+    kept: list[int] = Field(description="offsets stored once the plan has run")
+    expected_replay_tokens: float = Field(description="of the next prompt, unless it extends this one")
+    optimal_replay_tokens: float = Field(description="the least that the budget allows")
+    expected_replay_seconds: float
+    baselines: dict[str, float] = Field(description="expected replay tokens of the other policies")
+
+
+def read_request(text: str | bytes) -> PlanRequest:
+    """See `PlanRequest.from_json`."""
+    try:
+        document = RequestDocument.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise PlanRequestError(_path(first["loc"]), first["msg"]) from None
+    return document.request()
+
+
+def write_plan(plan: Plan) -> str:
+    """See `Plan.to_json`."""
+    return PlanDocument.model_validate(plan).model_dump_json(indent=1)
+
+
+def schema_of(which: Literal["request", "plan"]) -> dict[str, Any]:
+    """See `planner.json_schema`."""
+    model = RequestDocument if which == "request" else PlanDocument
+    return model.model_json_schema(mode="validation" if which == "request" else "serialization")
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return path.removeprefix(".") or "request"
