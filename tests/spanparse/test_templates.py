@@ -178,6 +178,6 @@ def test_a_template_renders_like_the_published_one(name: str, model: str, fixtur
         messages = conversation["messages"]
         for message in messages:
             message["content"] = message["content"] or ""  # several published templates cannot take null
-        kwargs = {"bos_token": "<BOS>", "eos_token": "<EOS>", **conversation.get("kwargs", {})}
+        kwargs = {**conversation.get("kwargs", {}), "bos_token": "<BOS>", "eos_token": "<EOS>"}
         request = Request(messages, conversation.get("tools"), kwargs, prompt)
         assert render_plain(bundled_template(name), request) == render_plain(theirs, request), fixture
