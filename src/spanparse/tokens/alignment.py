@@ -1,0 +1,79 @@
+"""The character at which each token begins, proven by the bytes the tokens spell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from spanparse.errors import SourceError
+from spanparse.tokens.base import Backend
+
+
+class Stretch(NamedTuple):
+    """Text [start, end) and the tokens that it became when it was encoded on its own.
+
+    `prefix`: the tokeniser's dummy space was allowed before it. `marker`: it is one marker with what that swallows.
+    """
+
+    start: int
+    end: int
+    ids: list[int]
+    prefix: bool
+    marker: bool
+
+
+class Alignment(NamedTuple):
+    """The start of each token in characters; `exact` unless the tokeniser's own word had to be taken somewhere."""
+
+    offsets: list[int]
+    exact: bool
+
+
+def align(text: str, ids: list[int], stretches: Iterable[Stretch], backend: Backend) -> Alignment:
+    """Align `ids`, which are those of `stretches` one after another, with `text`, which they tile.
+
+    Raises `SourceError` if the tokens of a stretch neither spell it nor can be aligned with it by the tokeniser.
+    """
+    whole = backend.pieces.offsets(ids, text)
+    if whole is not None:
+        return Alignment(whole, True)
+    offsets: list[int] = []
+    exact = True
+    for stretch in stretches:
+        part = text[stretch.start : stretch.end]
+        if stretch.marker:
+            offsets.append(stretch.start)
+            continue
+        proven = backend.pieces.offsets(stretch.ids, part, stretch.start)
+        if proven is None:
+            proven = _around_added(stretch, part, backend)
+        if proven is None:
+            exact = False
+            proven = _told(stretch, part, backend)
+        offsets += proven
+    return Alignment(offsets, exact)
+
+
+def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | None:
+    """Offsets where added tokens that are not control stand in the text: each may have a dummy space after it."""
+    pieces, added = backend.pieces, backend.added.by_id
+    offsets: list[int] = []
+    at = first = 0
+    for index, id in enumerate(stretch.ids):
+        if id not in added:
+            continue
+        found = part.find(added[id].text, at)
+        before = None if found < 0 else pieces.offsets(stretch.ids[first:index], part[at:found], stretch.start + at)
+        if before is None:
+            return None
+        offsets += [*before, stretch.start + found]
+        at, first = found + len(added[id].text), index + 1
+    after = pieces.offsets(stretch.ids[first:], part[at:], stretch.start + at)
+    return None if after is None else offsets + after
+
+
+def _told(stretch: Stretch, part: str, backend: Backend) -> list[int]:
+    told = backend.align(part, prefix=stretch.prefix)
+    if told is None or len(told) != len(stretch.ids):
+        raise SourceError(backend.name, f"its tokens do not spell the text from character {stretch.start} on")
+    return [stretch.start + offset for offset in told]

@@ -1,0 +1,51 @@
+"""What the token map asks of a tokeniser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from spanparse.tokens.added import AddedTokens
+from spanparse.tokens.pieces import Pieces
+
+
+class Backend(Protocol):
+    """A tokeniser. Nothing here changes it; all calls may be made from several threads.
+
+    `name` names it in messages to the user. `bos` and `eos` are ids, None where the vocabulary has none. `add_bos`: a
+    prompt must begin with `bos`.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bos(self) -> int | None: ...
+
+    @property
+    def add_bos(self) -> bool: ...
+
+    @property
+    def eos(self) -> int | None: ...
+
+    @property
+    def added(self) -> AddedTokens:
+        """The tokens that are found by their text."""
+
+    @property
+    def pieces(self) -> Pieces:
+        """The bytes of each token; for an added token its own text."""
+
+    def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
+        """The ids of `text`; neither BOS nor EOS is added.
+
+        `special`: special tokens in the text are found, otherwise they are text; other added tokens are found always.
+        `prefix`: the dummy space that SentencePiece vocabularies put before a text may be put; a backend that cannot
+        leave it out puts it regardless.
+        """
+
+    def align(self, text: str, *, prefix: bool = True) -> Sequence[int] | None:
+        """The start in characters of each token of encode(text, special=False), as the tokeniser itself tells it.
+
+        Asked only where pieces do not spell the text because a normaliser changed it. None if it cannot tell.
+        """

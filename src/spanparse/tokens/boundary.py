@@ -1,0 +1,60 @@
+"""Where a list of tokens may be cut so that what is kept cannot change."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from spanparse.tokens.added import AddedTokens
+from spanparse.tokens.encoding import Encoding
+
+
+class Boundaries:
+    """Token counts for the character offsets of one encoded text."""
+
+    def __init__(self, text: str, encoding: Encoding, added: AddedTokens) -> None:
+        self._text = text
+        self._encoding = encoding
+        self._added = added
+        self._ends = [cut.end for cut in encoding.cuts]
+        self._starts = [cut.outer_start for cut in encoding.cuts]
+        self._begun: dict[int, int] = {}
+
+    def begun(self, offset: int) -> int:
+        """The number of tokens that begin before `offset`, an added BOS among them."""
+        # Each boundary is asked for several times: as a piece's end, the next one's start and a barrier.
+        count = self._begun.get(offset)
+        if count is None:
+            at_end = offset >= len(self._text)
+            encoding = self._encoding
+            count = len(encoding.ids) if at_end else bisect_left(encoding.offsets, offset, lo=encoding.bos_added)
+            self._begun[offset] = count
+        return count
+
+    def safe(self, offset: int, *, any_text: bool = False) -> int:
+        """The largest count k known to keep tokens[:k] as they are when the text after `offset` is replaced.
+
+        Tokenisation never looks across a cut, so k is exact where a cut ends at `offset`, whatever text follows, and
+        where one begins there, as long as what follows begins with a control token too: a template that opens a turn
+        with one opens every turn so. `any_text` does not count on that. Elsewhere k is the end of the nearest cut
+        before.
+        """
+        last = bisect_right(self._ends, offset) - 1
+        if last < 0 or self._encoding.cuts[last].outer_end < offset:
+            first = bisect_left(self._starts, offset)
+            if not any_text and first < len(self._starts) and self._begins(first, offset):
+                return self._encoding.cut_tokens[first]
+        while last >= 0 and not self._closed(last):
+            last -= 1
+        return self._encoding.cut_tokens[last] + 1 if last >= 0 else self._encoding.bos_added
+
+    def _begins(self, index: int, offset: int) -> bool:
+        if not self._encoding.cuts[index].outer_start == self._encoding.cuts[index].start == offset:
+            return False
+        # Another marker in its place might swallow the white space before it.
+        swallowed = self._text[offset - 1 : offset] in self._added.swallowed_before
+        return not swallowed and not self._added.may_straddle(self._text, offset, 1)
+
+    def _closed(self, index: int) -> bool:
+        """Whether the cut stays what it is whatever follows: no longer marker begins with it."""
+        cut = self._encoding.cuts[index]
+        return not self._added.may_straddle(self._text, cut.end, cut.end - cut.start)

@@ -1,0 +1,203 @@
+"""Tokenisers in the form of Hugging Face's `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import tokenizers
+
+from spanparse.errors import SourceError
+from spanparse.tokens.added import AddedToken, AddedTokens
+from spanparse.tokens.pieces import Pieces
+
+# Unicode's White_Space property: what `tokenizers` strips beside added tokens.
+_WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+class HuggingFaceTokenizer:
+    """A backend over a `tokenizers.Tokenizer`.
+
+    `bos` and `eos` are token texts. `add_bos` None means: as the tokeniser's post-processor does.
+    Raises `SourceError` if `bos` or `eos` is not in the vocabulary.
+    """
+
+    def __init__(
+        self,
+        tokenizer: tokenizers.Tokenizer,
+        *,
+        name: str = "tokenizer",
+        bos: str | None = None,
+        eos: str | None = None,
+        add_bos: bool | None = None,
+    ) -> None:
+        self.name = name
+        self._tokenizer = tokenizer
+        self._lock = Lock()
+        self._parts = [_state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer), _state(tokenizer.decoder)]
+        self._literal = {id: token.content for id, token in tokenizer.get_added_tokens_decoder().items()}
+        self.added = AddedTokens(self._added_tokens())
+        self.pieces = Pieces(self._piece)
+        begins_with = self._bos_of_post_processor()
+        self.bos = self._id(bos) if bos is not None else begins_with
+        self.eos = self._id(eos) if eos is not None else None
+        self.add_bos = self.bos is not None and (begins_with is not None if add_bos is None else add_bos)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> HuggingFaceTokenizer:
+        """Read a tokenizer.json, or the one in a folder; a tokenizer_config.json beside it names BOS and EOS.
+
+        Raises `SourceError`.
+        """
+        file = Path(path)
+        if file.is_dir():
+            file = file / "tokenizer.json"
+        try:
+            tokenizer = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SourceError(str(path), f"cannot read {file.name}: {error.strerror}") from None
+        except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+            raise SourceError(str(path), f"{file.name} is not a tokenizer: {error}") from None
+        config = _config(file.with_name("tokenizer_config.json"), str(path))
+        add_bos = config.get("add_bos_token")
+        return cls(
+            tokenizer,
+            name=str(path),
+            bos=_token_text(config.get("bos_token")),
+            eos=_token_text(config.get("eos_token")),
+            add_bos=add_bos if isinstance(add_bos, bool) else None,
+        )
+
+    def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
+        return self._encode(text, special, prefix).ids
+
+    def align(self, text: str, *, prefix: bool = True) -> Sequence[int]:
+        return [start for start, _ in self._encode(text, False, prefix).offsets]
+
+    def _encode(self, text: str, special: bool, prefix: bool) -> tokenizers.Encoding:
+        tokenizer = self._tokenizer if prefix else self._without_prefix
+        # Whether special tokens are found is a state of the tokenizer, not an argument: without the lock a thread that
+        # trusts its content would let another's forge control tokens. Put back: the tokenizer may not be ours alone.
+        with self._lock:
+            before = tokenizer.encode_special_tokens
+            tokenizer.encode_special_tokens = not special
+            try:
+                return tokenizer.encode(text, add_special_tokens=False)
+            finally:
+                tokenizer.encode_special_tokens = before
+
+    def _added_tokens(self) -> Iterator[AddedToken]:
+        only_at_start = any(part.get("prepend_scheme") == "first" for part in _walk(self._parts[1]))
+        normalizer = self._tokenizer.normalizer
+        for id, token in self._tokenizer.get_added_tokens_decoder().items():
+            # Found or not according to what stands around them (`normalized` with a normaliser that puts `▁` before a
+            # text finds `▁<name>` only): no text can be cut there. The tokeniser finds them itself.
+            moved = token.normalized and normalizer and normalizer.normalize_str(token.content) != token.content
+            if (token.single_word or moved) and not token.special:
+                continue
+            yield AddedToken(
+                token.content,
+                id,
+                token.special,
+                lstrip=_WHITE_SPACE if token.lstrip else "",
+                rstrip=_WHITE_SPACE if token.rstrip else "",
+                prefix_after=not only_at_start,
+            )
+
+    @cached_property
+    def _without_prefix(self) -> tokenizers.Tokenizer:
+        """The same tokeniser without the dummy space that it puts before a text; itself if it puts none."""
+        if _without_prefix(self._parts[:2]) == self._parts[:2]:
+            return self._tokenizer
+        state = json.loads(self._tokenizer.to_str())
+        state["normalizer"], state["pre_tokenizer"] = _without_prefix(self._parts[:2])
+        return tokenizers.Tokenizer.from_str(json.dumps(state))
+
+    @cached_property
+    def _bytes_of_letters(self) -> dict[str, int] | None:
+        return _byte_letters() if any(part.get("type") == "ByteLevel" for part in _walk(self._parts)) else None
+
+    def _piece(self, id: int) -> bytes:
+        if id in self._literal:
+            return self._literal[id].encode()
+        token = self._tokenizer.id_to_token(id)
+        if token is None:
+            raise KeyError(id)
+        letters = self._bytes_of_letters
+        if letters is not None:
+            return b"".join(bytes([letters[c]]) if c in letters else c.encode() for c in token)
+        byte = _BYTE_TOKEN.fullmatch(token)
+        return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
+
+    def _id(self, token: str) -> int:
+        id = self._tokenizer.token_to_id(token)
+        if id is None:
+            raise SourceError(self.name, f"token {token!r} is not in the vocabulary")
+        return id
+
+    def _bos_of_post_processor(self) -> int | None:
+        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
+        whole = self._tokenizer.encode("a", add_special_tokens=True).ids
+        return whole[0] if whole[:1] != plain[:1] and whole[0] in self._literal else None
+
+
+def _state(part: Any) -> Any:
+    """The JSON form of a component, by way of its pickled state: the whole tokenizer's would take a second."""
+    return None if part is None else json.loads(part.__getstate__())
+
+
+def _walk(state: Any) -> Iterator[dict[str, Any]]:
+    """All components in a state, a sequence's before what it holds."""
+    if isinstance(state, dict):
+        yield state
+    if isinstance(state, (dict, list)):
+        for inner in state.values() if isinstance(state, dict) else state:
+            yield from _walk(inner)
+
+
+def _without_prefix(state: Any) -> Any:
+    if isinstance(state, list):
+        kept = [_without_prefix(inner) for inner in state]
+        return [new for old, new in zip(state, kept, strict=True) if old is None or new is not None]
+    if not isinstance(state, dict):
+        return state
+    if state.get("type") == "Prepend":
+        return None
+    changed = {key: _without_prefix(value) for key, value in state.items()}
+    if "prepend_scheme" in changed:
+        changed["prepend_scheme"] = "never"
+    if "add_prefix_space" in changed:
+        changed["add_prefix_space"] = False
+    return changed
+
+
+def _byte_letters() -> dict[str, int]:
+    """The byte that each letter of a byte-level vocabulary stands for (GPT-2's table): itself if printable."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+def _config(path: Path, source: str) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SourceError(source, f"cannot read {path.name}: {error}") from None
+    if not isinstance(config, dict):
+        raise SourceError(source, f"{path.name} is not a JSON object")
+    return config
+
+
+def _token_text(token: Any) -> str | None:
+    """A token in tokenizer_config.json: its text, or an object with the text as `content`."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None

@@ -1,0 +1,118 @@
+"""Vocabularies of llama.cpp, through llama-cpp-python's low-level bindings."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from spanparse.errors import MissingExtra, SourceError
+from spanparse.tokens.added import AddedToken, AddedTokens
+from spanparse.tokens.pieces import Pieces
+
+# What C's isspace() takes for white space, which is what llama.cpp strips beside its tokens.
+_WHITE_SPACE = " \t\n\v\f\r"
+
+
+class LlamaVocabulary:
+    """A backend over the vocabulary of a GGUF file or of a model that is loaded already.
+
+    `source` is a path, of which only the vocabulary is loaded, or a `llama_model` pointer; then the vocabulary is valid
+    while that model is, and never frees it. Raises `SourceError` if the file cannot be read, `MissingExtra` without
+    llama-cpp-python.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | int, *, name: str | None = None) -> None:
+        self.name = name or ("model" if isinstance(source, int) else os.fspath(source))
+        self._llama = _bindings(self.name)
+        if isinstance(source, int):
+            model = source
+        else:
+            model = self._load(os.fspath(source))
+            weakref.finalize(self, self._llama.llama_model_free, model)
+        self._vocab = self._llama.llama_model_get_vocab(model)
+        self.added = AddedTokens(self._added_tokens())
+        self.pieces = Pieces(self._piece)
+        self.bos = self._id(self._llama.llama_vocab_bos(self._vocab))
+        self.eos = self._id(self._llama.llama_vocab_eos(self._vocab))
+        self.add_bos = self.bos is not None and bool(self._llama.llama_vocab_get_add_bos(self._vocab))
+
+    def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
+        data = text.encode()
+        # A token takes at least a byte, except the dummy space. A power of two, since ctypes makes and keeps a type for
+        # each length of array.
+        room = 1 << (len(data) + 1).bit_length()
+        while True:
+            buffer = (ctypes.c_int32 * room)()
+            count = self._llama.llama_tokenize(self._vocab, data, len(data), buffer, room, False, special)
+            if count >= 0:
+                return buffer[:count]
+            room = -count
+
+    def align(self, text: str, *, prefix: bool = True) -> None:
+        """None: llama.cpp gives no offsets, and of the vocabularies of chat models it normalises none."""
+
+    def _load(self, path: str) -> int:
+        if not os.path.isfile(path):
+            raise SourceError(path, "no such file")
+        llama = self._llama
+        llama.llama_backend_init()
+        params = llama.llama_model_default_params()
+        params.vocab_only = True
+        with _silence(llama):
+            model: int | None = llama.llama_model_load_from_file(os.fsencode(path), params)
+        if not model:
+            raise SourceError(path, "llama.cpp cannot read a vocabulary from it")
+        return model
+
+    def _added_tokens(self) -> Iterator[AddedToken]:
+        llama = self._llama
+        special = llama.LLAMA_TOKEN_ATTR_CONTROL | llama.LLAMA_TOKEN_ATTR_UNKNOWN
+        for id in range(llama.llama_vocab_n_tokens(self._vocab)):
+            attributes = llama.llama_vocab_get_attr(self._vocab, id)
+            if attributes & (special | llama.LLAMA_TOKEN_ATTR_USER_DEFINED):
+                yield AddedToken(
+                    llama.llama_vocab_get_text(self._vocab, id).decode("utf-8", "replace"),
+                    id,
+                    special=bool(attributes & special),
+                    lstrip=_WHITE_SPACE if attributes & llama.LLAMA_TOKEN_ATTR_LSTRIP else "",
+                    rstrip=_WHITE_SPACE if attributes & llama.LLAMA_TOKEN_ATTR_RSTRIP else "",
+                )
+
+    def _piece(self, id: int) -> bytes:
+        if not 0 <= id < self._llama.llama_vocab_n_tokens(self._vocab):
+            raise KeyError(id)  # llama.cpp would abort the process
+        room = 64
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            length = self._llama.llama_token_to_piece(self._vocab, id, buffer, room, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            room = -length
+
+    def _id(self, id: int) -> int | None:
+        return None if id < 0 else id
+
+
+def _bindings(source: str) -> Any:
+    try:
+        import llama_cpp
+    except ImportError:
+        raise MissingExtra(source, "runtime", "reading a GGUF vocabulary") from None
+    return llama_cpp
+
+
+@contextmanager
+def _silence(llama: Any) -> Iterator[None]:
+    """Keep llama.cpp from writing to stderr meanwhile; its logger is the process's, so it is put back."""
+    before, data = llama.llama_log_callback(), ctypes.c_void_p()
+    llama.llama_log_get(ctypes.byref(before), ctypes.byref(data))
+    nothing = llama.llama_log_callback(lambda level, text, user_data: None)
+    llama.llama_log_set(nothing, None)
+    try:
+        yield
+    finally:
+        llama.llama_log_set(before, data)

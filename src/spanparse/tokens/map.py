@@ -1,0 +1,200 @@
+"""The token map of a rendering: which tokens each message takes, and where the token list may safely be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from spanparse.errors import ConversationError
+from spanparse.spans import BarrierKind, MessageSpan, Part, Piece, Rendering
+from spanparse.tokens.base import Backend
+from spanparse.tokens.boundary import Boundaries
+from spanparse.tokens.encoding import Encoding, encode
+
+
+class TokenRange(NamedTuple):
+    """Tokens [begin, end) and the memory positions [pos_begin, pos_end) they take.
+
+    A token belongs to the piece in which it begins. Positions are None where media before them take an unknown number.
+    """
+
+    begin: int
+    end: int
+    pos_begin: int | None
+    pos_end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTokens:
+    """The tokens of one message, a range for each of its pieces; none if the template dropped it.
+
+    `backed_off` is that of the barrier where the message begins, 0 where the text begins.
+    """
+
+    index: int
+    pieces: tuple[TokenRange, ...]
+    backed_off: int
+
+
+class TokenBarrier(NamedTuple):
+    """A barrier of the text as a place in the token list.
+
+    `token` is the number of tokens that are safe to keep: they stay the same whatever the template renders after
+    `offset` (characters). `position` is the memory position after them, None if media before it take an unknown number.
+    `backed_off` counts the tokens after `token` that begin before the barrier, 0 where the list can be cut right at it.
+    `stable`, `kind` and `message` are those of `spans.Barrier`.
+    """
+
+    offset: int
+    token: int
+    position: int | None
+    backed_off: int
+    stable: bool | None
+    kind: BarrierKind
+    message: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMap:
+    """A rendering as tokens. Its lists are not to be changed.
+
+    `ids` is what the model is fed; `offsets[i]` the character at which token i begins: the tokens tile the text, each
+    up to the next one's offset. `bos_added`: the number of tokens (0 or 1) before the text, with offset 0. `exact`:
+    every offset is proven by the bytes of the tokens; otherwise a normaliser changed the text and the tokeniser's own
+    word was taken for where its tokens begin.
+    """
+
+    ids: list[int] = field(repr=False)
+    offsets: list[int] = field(repr=False)
+    bos_added: int
+    exact: bool
+    preamble: TokenRange
+    message_ranges: tuple[MessageTokens, ...]
+    generation_prompt: TokenRange | None
+    barriers: tuple[TokenBarrier, ...]
+    has_media: bool
+
+    @property
+    def count(self) -> int:
+        """The length of the prompt in tokens."""
+        return len(self.ids)
+
+
+def token_map(
+    rendering: Rendering,
+    backend: Backend,
+    *,
+    template: str | None = None,
+    trust_content: bool = False,
+    any_text: bool = False,
+) -> TokenMap:
+    """The token ids of `rendering`, their offsets, and the token ranges of its spans.
+
+    Control tokens are found only in text that is the template's own; in `rendering.caller_text` they are text. A token
+    counts as control if it is special, shaped like `<|…|>`, or emitted by the template as a literal. Which ones those
+    are is read off `template`, its source, and off this rendering; without `template` a later prompt that shows more of
+    them may change the ids of callers' text that quotes one. `trust_content` gives the ordinary ids of the whole text
+    instead. For text that quotes no control token both are the same.
+
+    BOS is put first if the vocabulary asks for it and the text does not begin with it.
+
+    `any_text` makes barriers safe against any text after them, not only against what a template renders there.
+
+    Raises `ConversationError` if the text holds half a surrogate pair, which no tokeniser can read, and `SourceError`
+    if tokens cannot be aligned with the text.
+    """
+    text = rendering.text
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        where = f"lone surrogate {text[error.start]!r} at character {error.start} of the rendering"
+        raise ConversationError("messages", where) from None
+    encoding = encode(text, rendering.caller_text, backend, template=template, trust_content=trust_content)
+    boundaries = Boundaries(text, encoding, backend.added)
+    return _Mapper(rendering, encoding, boundaries, any_text).map()
+
+
+class _Mapper:
+    def __init__(self, rendering: Rendering, encoding: Encoding, boundaries: Boundaries, any_text: bool) -> None:
+        self.rendering = rendering
+        self.encoding = encoding
+        self.boundaries = boundaries
+        self.any_text = any_text
+        media = [p.start for message in rendering.messages for p in _all_parts(message.parts) if p.kind == "media"]
+        self.media_token = boundaries.begun(min(media)) if media else None
+
+    def map(self) -> TokenMap:
+        rendering = self.rendering
+        barriers = tuple(
+            self._barrier(barrier.offset, barrier.stable, barrier.kind, barrier.message)
+            for barrier in rendering.barriers
+        )
+        backed_off = {barrier.offset: barrier.backed_off for barrier in barriers}
+        preamble = self._range(Piece(rendering.preamble.start, rendering.preamble.end))
+        generation_prompt = rendering.generation_prompt
+        return TokenMap(
+            ids=self.encoding.ids,
+            offsets=self.encoding.offsets,
+            bos_added=self.encoding.bos_added,
+            exact=self.encoding.exact,
+            # No message owns a BOS that is not in the text.
+            preamble=preamble._replace(begin=0, pos_begin=0) if preamble.begin <= self.encoding.bos_added else preamble,
+            message_ranges=tuple(self._message(message, backed_off) for message in rendering.messages),
+            generation_prompt=None if generation_prompt is None else self._range(generation_prompt),
+            barriers=barriers,
+            has_media=self.media_token is not None,
+        )
+
+    def _barrier(self, offset: int, stable: bool | None, kind: BarrierKind, message: int | None) -> TokenBarrier:
+        token = self.boundaries.safe(offset, any_text=self.any_text)
+        backed_off = self.boundaries.begun(offset) - token
+        return TokenBarrier(offset, token, self._position(token), backed_off, stable, kind, message)
+
+    def _message(self, message: MessageSpan, backed_off: dict[int, int]) -> MessageTokens:
+        pieces = tuple(map(self._range, message.pieces))
+        return MessageTokens(message.index, pieces, backed_off.get(message.pieces[0].start, 0) if pieces else 0)
+
+    def _range(self, piece: Piece) -> TokenRange:
+        begin, end = self.boundaries.begun(piece.start), self.boundaries.begun(piece.end)
+        return TokenRange(begin, end, self._position(begin), self._position(end))
+
+    def _position(self, token: int) -> int | None:
+        """The memory position of a token: its index, as long as no media of unknown length stand before it."""
+        return token if self.media_token is None or token <= self.media_token else None
+
+
+def _all_parts(parts: tuple[Part, ...]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        yield from _all_parts(part.children)
+
+
+def to_json(map: TokenMap) -> dict[str, Any]:
+    """The `tokens` and `barriers` blocks of `inspect --json`."""
+    return {
+        "tokens": {
+            "count": map.count,
+            "exact": map.exact,
+            "messages": [_message_json(message) for message in map.message_ranges],
+            "generation_prompt": None if map.generation_prompt is None else map.generation_prompt._asdict(),
+            # What media expand to is unknown.
+            "media": None if map.has_media else [],
+        },
+        "barriers": [barrier._asdict() for barrier in map.barriers],
+    }
+
+
+def _message_json(message: MessageTokens) -> dict[str, Any]:
+    first, last = (message.pieces[0], message.pieces[-1]) if message.pieces else (None, None)
+    block: dict[str, Any] = {
+        "index": message.index,
+        "begin": first and first.begin,
+        "end": last and last.end,
+        "pos_begin": first and first.pos_begin,
+        "pos_end": last and last.pos_end,
+        "backed_off": message.backed_off,
+    }
+    if len(message.pieces) > 1:
+        block["pieces"] = [piece._asdict() for piece in message.pieces]
+    return block
