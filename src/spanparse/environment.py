@@ -21,12 +21,12 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from spanparse import marked_json
 from spanparse.codegen import LimitedCodeGenerator, MarkingCodeGenerator
 from spanparse.cursor import Cursor
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marked import Marked, concat, runs_of
 from spanparse.origin import GENERATION
-from spanparse.tracked import common_origin
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has about 30,000 characters."""
@@ -70,12 +70,6 @@ def _tojson(
     sort_keys: bool = False,
 ) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _marked_tojson(value: Any, *args: Any, **kwargs: Any) -> str:
-    text = _tojson(value, *args, **kwargs)
-    origin = common_origin(value)
-    return text if origin is None else Marked.whole(text, origin)
 
 
 @jinja2.pass_environment
@@ -133,7 +127,7 @@ class MarkingEnvironment(ChatEnvironment):
 
     def __init__(self) -> None:
         super().__init__()
-        self.filters["tojson"] = _marked_tojson
+        self.filters["tojson"] = marked_json.dumps
         self.filters["join"] = _marked_join
         self.filters["indent"] = _marked_indent
         self.filters["safe"] = _marked_safe

@@ -22,6 +22,23 @@ HARMONY = Family("harmony", frozenset({"<|start|>"}), ("<|start|>", "<|channel|>
 AUTO = Family("auto", frozenset(), ())
 
 
+# Beginning-of-sequence texts that templates write by themselves when the caller gives none.
+_BEGINNINGS = (
+    "<s>",
+    "<bos>",
+    "<|begin_of_text|>",
+    "<|startoftext|>",
+    "<｜begin▁of▁sentence｜>",
+    "[BOS]",
+    "[gMASK]<sop>",
+)
+
+
+def bos_of(text: str, given: str) -> str:
+    """The beginning-of-sequence text that `text` opens with: the one `given`, or a well-known one; else empty."""
+    return next((bos for bos in (given, *_BEGINNINGS) if bos and text.startswith(bos)), "")
+
+
 def family_of(template: str) -> Family:
     """The family of a template's text."""
     for family in (CHATML, HARMONY):

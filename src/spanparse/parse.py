@@ -9,7 +9,7 @@ from typing import Any
 
 from spanparse.cursor import Limits
 from spanparse.errors import TemplateError, TemplateRefused
-from spanparse.families import Family, family_of
+from spanparse.families import Family, bos_of, family_of
 from spanparse.marked import Marked
 from spanparse.notes import displaced_messages, message_notes
 from spanparse.origin import GENERATION, NOWHERE, Run
@@ -18,7 +18,7 @@ from spanparse.parts import message_parts, preamble_parts
 from spanparse.proof import lost_messages, misplaced_runs, transfer
 from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.sources import TemplateSource
-from spanparse.spans import Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.turns import find_turns
 
 _LEADING = ("system", "developer")
@@ -75,7 +75,7 @@ def parse_request(
     text, reason, unmarked = _marked(template, request, limits, verify)
     text = _mark_generation(text, template, request, limits)
     family = family_of(template.text)
-    bos = str(request.kwargs.get("bos_token") or "")
+    bos = bos_of(text, str(request.kwargs.get("bos_token") or ""))
     ownership = assign_owners(text, family.starts, bos)
     doubts = _doubts(text, request, ownership, reason, unmarked)
     return _assemble(text, request, family, ownership, doubts, bos)
@@ -185,7 +185,7 @@ def _assemble(
     preamble = Preamble(
         before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, text, bos)
     )
-    system_end = _system_end(messages, preamble)
+    system_end = _system_end(pieces, messages, preamble)
     reason = doubts.everywhere or next((message.reason for message in messages if message.reason), None)
     return Rendering(
         text=str.__str__(text),
@@ -218,26 +218,25 @@ def _pieces(segments: Sequence[Segment]) -> list[list[Segment]]:
     return pieces
 
 
-def _tools_end(parts: Sequence[Part]) -> int | None:
-    return max((part.end for part in parts if part.kind == "tools"), default=None)
-
-
-def _system_end(messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
-    """The later end of the leading system text and the tools block."""
-    ends = []
+def _system_end(pieces: Sequence[Sequence[Segment]], messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
+    """The later end of the system texts in front of the conversation and of the tools block, wherever that stands."""
+    end = None
+    for piece in pieces:
+        owner = _owner(piece)
+        if owner == PREAMBLE:
+            shown = any(part.kind != "bos" for part in preamble.parts)
+        else:
+            shown = owner >= 0 and messages[owner].role in _LEADING
+            if not shown:
+                break
+        if shown:
+            end = piece[-1].end
+    ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
     for message in messages:
         if message.role not in _LEADING:
             break
-        if message.end is not None:
-            ends.append(message.end)
-    leading = len(ends)
-    for message in messages[leading:]:
-        tools = _tools_end(message.parts)
-        if tools is not None:
-            ends.append(tools)
-    if any(part.kind != "bos" for part in preamble.parts):
-        ends.append(preamble.end)
-    return max(ends, default=None)
+        ends.append(message.end or 0)
+    return max((*ends, end or 0)) or None
 
 
 def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_end: int | None) -> tuple[Barrier, ...]:

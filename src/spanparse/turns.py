@@ -25,27 +25,49 @@ def find_turns(
 
     A piece opens a turn if a start marker stands in the template's text before its first field. Roles whose texts never
     have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the turn they stand in.
-    Without any known marker every message is a turn.
+    A marker in front of tool results behind which an assistant goes on without its own marker stands inside the
+    assistant's turn (Gemma 4). Without any known marker every message is a turn.
     """
-    started = [_has_start(text, piece, starts) for piece in pieces]
     owners = [_owner(piece) for piece in pieces]
-    # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has markers.
-    marked = [piece for piece, has in zip(pieces, started, strict=True) if has and not _calls_first(piece)]
-    with_marker = {roles[_owner(piece)] for piece in marked}
-    if any(start in generation for start in starts):
-        with_marker.add("assistant")
-    turns: list[list[int]] = []
-    for owner, has in zip(owners, started, strict=True):
-        headerless = roles[owner] not in with_marker and roles[owner] != "tool"
-        continues = bool(turns) and turns[-1][-1] == owner
-        if not turns or has or not starts or (headerless and not continues):
-            turns.append([owner])
-        else:
-            turns[-1].append(owner)
-    opens = frozenset(turn[0] for turn in turns)
-    closes = frozenset(turn[-1] for turn in turns)
-    merged = frozenset(owner for turn in turns if len(set(turn)) > 1 for owner in turn)
+    while True:
+        markers = [_start_of(text, piece, starts) for piece in pieces]
+        # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
+        with_marker = {
+            roles[owner]
+            for owner, piece, marker in zip(owners, pieces, markers, strict=True)
+            if marker and not _calls_first(piece)
+        }
+        if any(start in generation for start in starts):
+            with_marker.add("assistant")
+        turns = _group(owners, markers, with_marker, roles, bool(starts))
+        inside = {
+            markers[turn[0]]
+            for turn in turns
+            if roles[owners[turn[0]]] == "tool" and any(roles[owners[place]] == "assistant" for place in turn)
+        } - {None}
+        if not inside:
+            break
+        starts = starts - inside
+    members = [[owners[place] for place in turn] for turn in turns]
+    opens = frozenset(turn[0] for turn in members)
+    closes = frozenset(turn[-1] for turn in members)
+    merged = frozenset(owner for turn in members if len(set(turn)) > 1 for owner in turn)
     return Turns(opens, closes, merged)
+
+
+def _group(
+    owners: Sequence[int], markers: Sequence[str | None], with_marker: set[str], roles: Sequence[str], known: bool
+) -> list[list[int]]:
+    """Places of pieces, turn by turn."""
+    turns: list[list[int]] = []
+    for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
+        headerless = roles[owner] not in with_marker and roles[owner] != "tool"
+        continues = bool(turns) and owners[turns[-1][-1]] == owner
+        if not turns or marker or not known or (headerless and not continues):
+            turns.append([place])
+        else:
+            turns[-1].append(place)
+    return turns
 
 
 def _owner(piece: Sequence[Segment]) -> int:
@@ -60,11 +82,11 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
     return "tool_calls" in next(fields, ())
 
 
-def _has_start(text: Marked, piece: Sequence[Segment], starts: frozenset[str]) -> bool:
-    """Whether a start marker stands before the first field other than the role."""
+def _start_of(text: Marked, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
+    """The start marker that stands before the first field other than the role, if any."""
     end = piece[0].start
     for segment in piece:
         if not segment.origin.literal and segment.origin.path[-1] != "role":
             break
         end = segment.end
-    return any(str.find(text, start, piece[0].start, end) >= 0 for start in starts)
+    return next((start for start in sorted(starts) if str.find(text, start, piece[0].start, end) >= 0), None)
