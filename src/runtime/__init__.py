@@ -1,0 +1,59 @@
+"""An engine that executes checkpoint plans on llama.cpp, proves what it restores and reports what it cost.
+
+Names are loaded when first used: the tiny models (`runtime.tiny`) need no llama.cpp.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runtime.engine import Completion, Engine
+    from runtime.errors import (
+        ContextFull,
+        DecodeError,
+        ModelError,
+        RequestError,
+        RunError,
+        StateError,
+        StoreFull,
+    )
+    from runtime.report import Report
+    from runtime.requests import Request, read_requests
+    from runtime.sampling import Sampling
+    from runtime.verify import Verdict, Verifier
+
+__all__ = [
+    "Completion",
+    "ContextFull",
+    "DecodeError",
+    "Engine",
+    "ModelError",
+    "Report",
+    "Request",
+    "RequestError",
+    "RunError",
+    "Sampling",
+    "StateError",
+    "StoreFull",
+    "Verdict",
+    "Verifier",
+    "read_requests",
+]
+
+_MODULES = {
+    "engine": ("Completion", "Engine"),
+    "errors": ("ContextFull", "DecodeError", "ModelError", "RequestError", "RunError", "StateError", "StoreFull"),
+    "report": ("Report",),
+    "requests": ("Request", "read_requests"),
+    "sampling": ("Sampling",),
+    "verify": ("Verdict", "Verifier"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"runtime.{module}"), name)
+    raise AttributeError(f"module 'runtime' has no attribute {name!r}")

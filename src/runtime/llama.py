@@ -1,0 +1,262 @@
+"""The few calls of llama.cpp that the engine needs, with types, ownership and errors.
+
+Everything here works on sequence 0 of a context. Objects free what they own in `close()`; a context must be closed
+before its model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.errors import DecodeError, ModelError
+from runtime.prefix import Tokens
+from spanparse.errors import MissingExtra
+
+try:
+    # Untyped on purpose: the bindings' own annotations contradict what ctypes accepts.
+    lib: Any = import_module("llama_cpp.llama_cpp")
+except ImportError as error:
+    raise MissingExtra("llama.cpp", "runtime", "running a model") from error
+
+State = npt.NDArray[np.uint8]
+"""The bytes of a memory state."""
+
+_SEQUENCE = 0
+_PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: only what cannot be cut, the SWA or recurrent part
+_LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
+_int_pointer = ctypes.POINTER(ctypes.c_int32)
+_byte_pointer = ctypes.POINTER(ctypes.c_uint8)
+
+
+# llama.cpp keeps a pointer to this callback, so it must live as long as the module.
+_discard: Any = lib.llama_log_callback(lambda level, text, user_data: None)
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """Collect llama.cpp's error lines instead of printing them; outside this block its log is discarded."""
+    errors: list[str] = []
+
+    def listen(level: int, text: bytes, user_data: object) -> None:
+        if level == _LOG_ERROR:
+            errors.append(text.decode("utf-8", "replace").strip())
+
+    callback = lib.llama_log_callback(listen)
+    lib.llama_log_set(callback, ctypes.c_void_p(0))
+    try:
+        yield errors
+    finally:
+        lib.llama_log_set(_discard, ctypes.c_void_p(0))
+
+
+@final
+class Model:
+    """A GGUF model in memory. Raises `ModelError` if llama.cpp cannot load `path`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        if not os.path.isfile(self.path):
+            raise ModelError(self.path, "no such file")
+        lib.llama_backend_init()
+        with _listening() as errors:
+            pointer = lib.llama_model_load_from_file(os.fsencode(self.path), lib.llama_model_default_params())
+        if not pointer:
+            raise ModelError(self.path, f"llama.cpp cannot load it: {errors[0] if errors else 'no reason given'}")
+        self._pointer: Any = pointer
+        self.vocab: Any = lib.llama_model_get_vocab(pointer)
+        self.n_vocab: int = lib.llama_vocab_n_tokens(self.vocab)
+        self.n_ctx_train: int = lib.llama_model_n_ctx_train(pointer)
+        self.n_swa: int = lib.llama_model_n_swa(pointer)
+
+    @property
+    def pointer(self) -> Any:
+        """The `llama_model *`; valid until `close()`."""
+        if self._pointer is None:
+            raise ModelError(self.path, "the model is closed")
+        return self._pointer
+
+    def ends_generation(self, token: int) -> bool:
+        """Whether `token` ends an answer (end of turn, end of text)."""
+        return bool(lib.llama_vocab_is_eog(self.vocab, token))
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token, control tokens spelled out."""
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            length = lib.llama_token_to_piece(self.vocab, token, buffer, size, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            size = -length
+
+    def text(self, tokens: Iterable[int]) -> str:
+        """What `tokens` spell, control tokens included; bytes that are no UTF-8 become replacement characters."""
+        return b"".join(map(self.piece, tokens)).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Free the model. Closing twice is fine."""
+        if self._pointer is not None:
+            lib.llama_model_free(self._pointer)
+            self._pointer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class ContextOptions:
+    """How a context evaluates.
+
+    `n_ctx`: tokens the memory holds. `n_batch`: most tokens handed over in one call. `n_ubatch`: most tokens computed
+    at once. `n_threads`: None for one on each available core. `exact`: keys and values as 32-bit floats and no flash
+    attention, so that results of different batch splits differ by rounding alone and can be compared.
+    """
+
+    n_ctx: int = 16384
+    n_batch: int = 2048
+    n_ubatch: int = 512
+    n_threads: int | None = None
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("n_ctx", "n_batch", "n_ubatch", "n_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+
+
+@final
+class Context:
+    """A memory and the means to evaluate tokens into it. Raises `ModelError` if llama.cpp cannot make one."""
+
+    def __init__(self, model: Model, options: ContextOptions) -> None:
+        self.model = model
+        self.options = options
+        with _listening() as errors:
+            pointer = lib.llama_init_from_model(model.pointer, _parameters(options))
+        if not pointer:
+            raise ModelError(
+                model.path, f"llama.cpp cannot make a context: {errors[0] if errors else 'no reason given'}"
+            )
+        self._pointer: Any = pointer
+        self._memory: Any = lib.llama_get_memory(pointer)
+        if not self._memory:
+            self.close()
+            raise ModelError(model.path, "the model keeps no memory of a sequence, it cannot generate")
+        self.n_ctx: int = lib.llama_n_ctx(pointer)
+        self.n_batch: int = lib.llama_n_batch(pointer)
+        self.n_ubatch: int = lib.llama_n_ubatch(pointer)
+        self._positions = np.arange(self.n_ctx, dtype=np.int32)
+        self._wanted = np.zeros(self.n_batch, dtype=np.int8)
+        self._batch: Any = lib.llama_batch()
+        self._batch.logits = self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
+
+    @property
+    def pointer(self) -> Any:
+        """The `llama_context *`; valid until `close()`."""
+        if self._pointer is None:
+            raise ModelError(self.model.path, "the context is closed")
+        return self._pointer
+
+    def decode(self, tokens: Tokens, position: int, *, logits: bool) -> None:
+        """Evaluate at most `n_batch` tokens, the first of which stands at `position`.
+
+        With `logits`, those after the last token can be read until the next call. Raises `DecodeError`; the memory
+        may then hold any number of these tokens, or be ahead of its own positions.
+        """
+        size, last = tokens.size, tokens.size - 1
+        self._batch.n_tokens = size
+        self._batch.token = tokens.ctypes.data_as(_int_pointer)
+        self._batch.pos = self._positions[position:].ctypes.data_as(_int_pointer)
+        self._wanted[last] = logits
+        code = lib.llama_decode(self.pointer, self._batch)
+        self._wanted[last] = 0
+        if code != 0:
+            raise DecodeError(code, position, position + size)
+
+    def synchronize(self) -> None:
+        """Wait until everything handed over has been computed, so that a clock tells the truth."""
+        lib.llama_synchronize(self.pointer)
+
+    def logits(self) -> npt.NDArray[np.float32]:
+        """A copy of the logits after the last token, of shape (n_vocab,)."""
+        row = lib.llama_get_logits_ith(self.pointer, -1)
+        return np.array(np.ctypeslib.as_array(row, shape=(self.model.n_vocab,)))
+
+    def state_size(self, *, partial: bool = True) -> int:
+        """Bytes that `save_state` would return."""
+        return int(lib.llama_state_seq_get_size_ext(self.pointer, _SEQUENCE, _PARTIAL if partial else 0))
+
+    def save_state(self, *, partial: bool = True) -> State:
+        """A copy of the memory, or with `partial` of the part that cannot be cut."""
+        data = np.empty(self.state_size(partial=partial), dtype=np.uint8)
+        written = lib.llama_state_seq_get_data_ext(
+            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, _SEQUENCE, _PARTIAL if partial else 0
+        )
+        return data[:written]
+
+    def load_state(self, data: State, *, partial: bool = True) -> bool:
+        """Put a saved copy back. A partial one leaves the other part as it is: `cut` it to the same length.
+
+        False if llama.cpp refuses the bytes; what the memory then holds is unknown.
+        """
+        flags = _PARTIAL if partial else 0
+        read = lib.llama_state_seq_set_data_ext(
+            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, _SEQUENCE, flags
+        )
+        return bool(read == data.size)
+
+    def cut(self, length: int) -> bool:
+        """Forget everything from position `length` on; False if this memory cannot, and then nothing changed."""
+        return bool(lib.llama_memory_seq_rm(self._memory, _SEQUENCE, length, -1))
+
+    def clear(self) -> None:
+        """Forget everything, buffers included, as in a new context."""
+        lib.llama_memory_clear(self._memory, True)
+
+    def position_range(self) -> tuple[int, int]:
+        """The first and the last position that every layer still holds; (-1, -1) when empty."""
+        return (
+            int(lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)),
+            int(lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)),
+        )
+
+    def close(self) -> None:
+        """Free the context. Closing twice is fine."""
+        if self._pointer is not None:
+            lib.llama_free(self._pointer)
+            self._pointer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _parameters(options: ContextOptions) -> Any:
+    parameters = lib.llama_context_default_params()
+    threads = options.n_threads or len(os.sched_getaffinity(0))
+    parameters.n_ctx = options.n_ctx
+    parameters.n_batch = min(options.n_batch, options.n_ctx)
+    parameters.n_ubatch = min(options.n_ubatch, parameters.n_batch)
+    parameters.n_threads = parameters.n_threads_batch = threads
+    # The bindings' default keeps every key of a sliding-window layer, which is not the memory the model was built for.
+    parameters.swa_full = False
+    parameters.no_perf = True
+    if options.exact:
+        parameters.type_k = parameters.type_v = lib.GGML_TYPE_F32
+        parameters.flash_attn_type = 0
+    return parameters

@@ -1,0 +1,160 @@
+"""What a request cost, what it could have cost, and why it cost more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, final
+
+from runtime.history import Shared
+
+Reason = Literal[
+    "no-common-prefix",
+    "diverged",
+    "state-missing",
+    "evicted",
+    "budget",
+    "media",
+    "template-changed",
+    "cancelled",
+    "restart",
+]
+
+Source = Literal["live", "ram", "disk", "redis"]
+"""Where a restored state came from; live is what the memory still held."""
+
+Phase = Literal["render", "tokenize", "plan", "restore", "prefill", "save", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The state that a request continued from: the first `offset` tokens were not evaluated."""
+
+    offset: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Tokens evaluated beyond the ideal, for one reason."""
+
+    tokens: int
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Wall-clock seconds of each phase."""
+
+    render: float = 0.0
+    tokenize: float = 0.0
+    plan: float = 0.0
+    restore: float = 0.0
+    prefill: float = 0.0
+    save: float = 0.0
+    decode: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One request's account; all counts in tokens unless they say otherwise.
+
+    `ideal` is max(1, prompt length − longest common prefix with any earlier prompt of the engine). The excess adds up
+    to max(0, evaluated − ideal). `breaks` counts batch boundaries forced inside the prompt, `saves` states taken,
+    `bytes` what all stored checkpoints hold when the request ends.
+    """
+
+    prompt_tokens: int
+    restored: Restored | None
+    evaluated: int
+    reused: int
+    ideal: int
+    excess: tuple[Excess, ...]
+    breaks: int
+    saves: int
+    bytes: int
+    seconds: Seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain data, keys as promised in the documentation."""
+        data = asdict(self)
+        data["excess"] = [asdict(excess) for excess in self.excess]
+        if self.restored is not None:
+            data["restored"] = {"offset": self.restored.offset, "from": self.restored.source}
+        return data
+
+
+@final
+class Clock:
+    """Adds up the wall-clock seconds of phases."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Count the time inside the block, also when it raises."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def seconds(self) -> Seconds:
+        """What has been counted so far."""
+        return Seconds(**self._seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a request found when it came, all in tokens.
+
+    `shared`: with earlier prompts. `line`: with what the memory held, of `line_length` tokens. `start`: where
+    evaluation began. `lost`: offsets on this line where a state was given up or refused, and why.
+    """
+
+    prompt_tokens: int
+    shared: Shared
+    line: int
+    line_length: int
+    start: int
+    lost: Mapping[int, Reason]
+
+    @property
+    def ideal(self) -> int:
+        """The fewest tokens any engine that never forgets would have evaluated."""
+        return max(1, self.prompt_tokens - self.shared.prompted)
+
+    def explain(self, evaluated: int, where: str | None = None) -> tuple[Excess, ...]:
+        """Why `evaluated` tokens exceed the ideal, a reason for each stretch that was evaluated before.
+
+        `where` names the message and field in which the prompt leaves the line.
+        """
+        stretches: tuple[tuple[int, tuple[Reason, str]], ...] = (
+            (min(self.line, self.shared.prompted), self._missing_state(where)),
+            (self.shared.evaluated, self._other_line(where)),
+            (self.shared.prompted, ("cancelled", "an earlier request with this prefix did not finish its prefill")),
+        )
+        left, begin = max(0, evaluated - self.ideal), self.start
+        excess = []
+        for end, (reason, detail) in stretches:
+            tokens = min(left, end - begin)
+            if tokens > 0:
+                excess.append(Excess(tokens, reason, detail))
+                left, begin = left - tokens, end
+        return tuple(excess)
+
+    def _missing_state(self, where: str | None) -> tuple[Reason, str]:
+        reasons = {reason for offset, reason in self.lost.items() if self.start < offset <= self.line}
+        reason: Reason = "evicted" if "evicted" in reasons else "budget" if "budget" in reasons else "state-missing"
+        return reason, f"common {self.line}, nearest {self.start}" + (f", diverged at {where}" if where else "")
+
+    def _other_line(self, where: str | None) -> tuple[Reason, str]:
+        if not self.line_length:
+            return "state-missing", "common 0, the memory was empty"
+        detail = f"an earlier prompt shares {self.shared.evaluated}, the memory held {self.line} of them"
+        reason: Reason = "diverged" if self.line else "no-common-prefix"
+        return reason, detail + (f", diverged at {where}" if where else "")

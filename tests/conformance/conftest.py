@@ -1,0 +1,61 @@
+"""Real memories of every kind, as 32-bit floats without flash attention: rounding is the only noise left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from runtime.checkpoint import fingerprint
+from runtime.line import Line
+from runtime.llama import Context, ContextOptions, Model
+from runtime.memory import probe
+from runtime.prefix import Tokens
+from runtime.sampling import GREEDY, Generated, generate
+from runtime.tiny import KINDS, ensure_model
+
+# One thread: several of them wait for each other actively, which is slow where cores are shared.
+OPTIONS = ContextOptions(n_ctx=2048, n_batch=512, n_ubatch=128, n_threads=1, exact=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model makes of a prompt: the logits after it and 64 greedy tokens."""
+
+    logits: npt.NDArray[np.float32]
+    answer: Generated
+
+
+class Bench:
+    """A line on a tiny model, driven token range by token range."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.kind = line.memory.kind
+
+    def prompt(self, seed: int, length: int) -> Tokens:
+        """Ordinary tokens: ids from 500 on are no control tokens in the tiny vocabulary."""
+        rng = np.random.default_rng(seed)
+        return rng.integers(500, self.line.context.model.n_vocab, length).astype(np.int32)
+
+    def evaluate(self, prompt: Tokens, ends: list[int]) -> None:
+        """Append `prompt` up to each end in turn, in as few decodes as the line allows, logits after the last token."""
+        for end in ends:
+            while self.line.length < end:
+                stop = min(self.line.length + self.line.n_batch, end)
+                self.line.evaluate(prompt[self.line.length : stop], logits=stop == prompt.size)
+
+    def outcome(self) -> Outcome:
+        """Read the logits and continue by 64 tokens."""
+        return Outcome(self.line.context.logits(), generate(self.line, GREEDY, 64))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A bench for each memory kind; tests clear its line themselves."""
+    path = ensure_model(request.param)
+    with Model(path) as model, Context(model, OPTIONS) as context:
+        yield Bench(Line(context, probe(context), fingerprint(path, OPTIONS)))
