@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from planner import PolicyName
     from runtime import Completion, Request
     from spanparse.conversation import Conversation
 
-_MAX_TOKENS: Final = 24
+_MAX_TOKENS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def requests_of(conversation: Conversation) -> list[Request]:
 
 
 def compare(
-    model: Path, requests: Sequence[Request], policies: Sequence[str], advance: Callable[[str], None]
+    model: Path, requests: Sequence[Request], policies: Sequence[PolicyName], advance: Callable[[str], None]
 ) -> list[Result]:
     """Plays `requests` under each policy, greedily, keys and values in 32 bits so that answers can be compared.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from rich.table import Table
 
 from spanparse.cli import options
 from spanparse.cli.output import console, progress, write_json
@@ -13,8 +14,7 @@ from spanparse.cli.tables import new_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
+    from runtime import Request
     from spanparse.cli.comparison import Result
 
 _MODEL: Final = "hybrid"
@@ -36,7 +36,8 @@ def demo(as_json: options.Json = False) -> None:
     conversation = load_conversation((folder / _CONVERSATION).read_bytes())
     model = find_model(_MODEL)
     requests = requests_of(conversation)
-    policies = ["none", *(name for name in POLICIES if name != "none")]
+    # Worst first: what a model without checkpoints costs is what the others are compared with.
+    policies = sorted(POLICIES, key=lambda policy: policy != "none")
     with progress() as display:
         task = display.add_task("", total=len(requests) * (len(policies) + 1))
 
@@ -47,7 +48,7 @@ def demo(as_json: options.Json = False) -> None:
     if as_json:
         write_json({"schema_version": 1, "model": _MODEL, "results": [_json(result) for result in results]})
     else:
-        _show(results)
+        _show(requests, results)
     if not all(result.identical for result in results):
         raise typer.Exit(_FINDINGS)
 
@@ -71,34 +72,52 @@ def _json(result: Result) -> dict[str, Any]:
     }
 
 
-def _show(results: Sequence[Result]) -> None:
+def _show(requests: Sequence[Request], results: Sequence[Result]) -> None:
+    asked_by = [request.messages[-1]["role"] for request in requests]
+    first = results[0].turns
     screen = console()
-    turns = len(results[0].turns)
     screen.print(
-        f"An agent conversation of {turns} requests on the tiny {_MODEL} model: tool rounds, several user turns, old "
-        "reasoning left out by the template.\n",
+        f"An agent conversation of {len(requests)} requests on the tiny {_MODEL} model. Each column is a request, "
+        "named after the message that came last. When the user speaks, the template drops the reasoning before.\n",
         soft_wrap=True,
     )
-    screen.print("Prompt tokens evaluated in each request, and milliseconds to the first generated token:")
-    screen.print(_turn_table(results))
-    screen.print(_policy_table(results))
+    screen.print("Prompt tokens evaluated:")
+    evaluated = _by_turn(
+        asked_by, ("prompt", [turn.prompt_tokens for turn in first]), ("ideal", [t.ideal for t in first])
+    )
+    for result in results:
+        evaluated.add_row(result.policy, *(str(turn.evaluated) for turn in result.turns))
+    screen.print(evaluated, "")
+    screen.print("Seconds to the first generated token:")
+    waited = _by_turn(asked_by)
+    for result in results:
+        waited.add_row(result.policy, *(_seconds(turn.seconds) for turn in result.turns))
+    screen.print(waited)
+    screen.print(_summary(results))
 
 
-def _turn_table(results: Sequence[Result]) -> Table:
-    columns = ("request", "prompt", "ideal", *(result.policy for result in results))
-    table = new_table(*columns, right=columns)
-    for number, turns in enumerate(zip(*(result.turns for result in results), strict=True), 1):
-        cells = [f"{turn.evaluated} {1000 * turn.seconds:4.0f}" for turn in turns]
-        table.add_row(str(number), str(turns[0].prompt_tokens), str(turns[0].ideal), *cells)
+def _by_turn(asked_by: Sequence[str], *rows: tuple[str, Sequence[int]]) -> Table:
+    # A dozen columns fit a terminal of 80 characters only without rules and with one space between.
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for role in asked_by:
+        table.add_column(role, justify="right", no_wrap=True)
+    for name, numbers in rows:
+        table.add_row(name, *map(str, numbers), style="dim")
     return table
 
 
-def _policy_table(results: Sequence[Result]) -> Table:
-    numbers = ("evaluated", "ideal", "ratio", "ms to first token")
-    table = new_table("policy", *numbers, "output", right=numbers)
+def _summary(results: Sequence[Result]) -> Table:
+    numbers = ("evaluated", "ideal", "ratio", "seconds to first token")
+    table = new_table("policy", *numbers, "greedy output", right=numbers)
     for result in results:
         seconds = sum(turn.seconds for turn in result.turns)
+        counts = (str(result.evaluated), str(result.ideal), f"{result.ratio:.2f}", _seconds(seconds))
         output = "as from nothing" if result.identical else "DIFFERS"
-        counts = (str(result.evaluated), str(result.ideal), f"{result.ratio:.2f}", f"{1000 * seconds:.0f}")
         table.add_row(result.policy, *counts, output, style=None if result.identical else "red")
     return table
+
+
+def _seconds(seconds: float) -> str:
+    """At most four characters below 1,000 seconds, so that the columns stay narrow."""
+    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}" if seconds < 100 else f"{seconds:.0f}"

@@ -56,6 +56,7 @@ def plan(
 ) -> None:
     """Plan the checkpoints of one prompt: what to restore, where to save, what to evict, and why."""
     import planner
+    from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import read_input
 
     if (source is None) == (request is None):
@@ -78,7 +79,7 @@ def plan(
         budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}
         fields: dict[str, Any] = {
             "memory": memory or _memory_of(source),
-            "policy": policy,
+            "policy": known_policy(policy),
             "state_bytes": state_bytes,
             **({} if budget == {"checkpoints": None, "bytes": None} else {"budget": budget}),
         }

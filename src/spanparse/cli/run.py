@@ -58,12 +58,14 @@ def run(
 ) -> None:
     """Play a file of chat requests one after another on one engine, and report what each cost and why."""
     from spanparse.cli.models import find_model, require_runtime
+    from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import load_template
 
     require_runtime(model, "running a model")
     from runtime import Engine, Verifier, read_requests
     from runtime.play import play
 
+    placement = known_policy(policy)
     played = read_requests(requests)
     source = None if template is None else load_template(template)
     with ExitStack() as stack:
@@ -71,7 +73,7 @@ def run(
             Engine(
                 find_model(model),
                 template=source,
-                policy=policy,
+                policy=placement,
                 checkpoints=checkpoints,
                 checkpoint_bytes=checkpoint_bytes,
                 n_ctx=ctx,
