@@ -50,7 +50,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._loops: list[tuple[str, str]] = []
-        self._holds: dict[int, tuple[str, str]] = {}
+        self._holds: dict[int, tuple[str, str, nodes.Getitem | None]] = {}
         self._generation_bodies: set[int] = set()
         self._quiet = 0
         self._in_generation = False
@@ -61,7 +61,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         outer = self.temporary_identifier()
         self.writeline(f"{outer} = cursor.current")
         name = _last_name(node.target)
-        self._holds[id(node.body)] = (outer, name)
+        self._holds[id(node.body)] = (outer, name, _indexed_by(node, name))
         self._loops.append((outer, name))
         super().visit_For(node, frame)
         self._loops.pop()
@@ -69,8 +69,13 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         if id(nodes) in self._holds:
-            outer, name = self._holds[id(nodes)]
-            self.writeline(f"cursor.enter({outer}, {frame.symbols.ref(name)})")
+            outer, name, indexed = self._holds[id(nodes)]
+            self.writeline(f"cursor.enter({outer}, ")
+            if indexed is None:
+                self.write(frame.symbols.ref(name))
+            else:
+                self.visit(indexed, frame)
+            self.write(")")
         if id(nodes) in self._generation_bodies:
             self.writeline("cursor.current = generation_origin")
         super().blockvisit(nodes, frame)
@@ -157,6 +162,16 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
 def _is_name(node: nodes.Node, name: str) -> bool:
     return isinstance(node, nodes.Name) and node.name == name
+
+
+def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:
+    """What a loop over numbers holds: the `messages[i]` in its body, if `i` is the loop's variable."""
+    if not isinstance(node.iter, nodes.Call):
+        return None
+    for found in node.find_all(nodes.Getitem):
+        if isinstance(found.node, nodes.Name) and found.ctx == "load" and _is_name(found.arg, name):
+            return found
+    return None
 
 
 def _last_name(target: nodes.Node) -> str:

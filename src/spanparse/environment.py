@@ -21,7 +21,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from spanparse import marked_json
+from spanparse import marked_json, marked_safe
 from spanparse.codegen import LimitedCodeGenerator, MarkingCodeGenerator
 from spanparse.cursor import Cursor
 from spanparse.errors import TemplateError, TemplateLimit
@@ -101,10 +101,6 @@ def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: 
     return margin + result if first else result
 
 
-def _marked_safe(text: Any) -> str:
-    return str(text)
-
-
 class ChatEnvironment(ImmutableSandboxedEnvironment):
     """transformers' environment with step counting."""
 
@@ -130,7 +126,9 @@ class MarkingEnvironment(ChatEnvironment):
         self.filters["tojson"] = marked_json.dumps
         self.filters["join"] = _marked_join
         self.filters["indent"] = _marked_indent
-        self.filters["safe"] = _marked_safe
+        self.filters["safe"] = marked_safe.mark_safe
+        self.filters["escape"] = self.filters["e"] = marked_safe.escape
+        self.filters["forceescape"] = marked_safe.force_escape
 
 
 _PLAIN = ChatEnvironment()

@@ -79,8 +79,8 @@ class Marked(str):
         return (self._cut(i, i + 1) for i in range(len(self)))
 
     def __add__(self, other: str) -> Marked:
-        if not isinstance(other, str):
-            return NotImplemented
+        if not isinstance(other, str) or hasattr(other, "__html__"):
+            return NotImplemented  # HTML escapes what it is joined to
         return concat((self, other))
 
     def __radd__(self, other: str) -> Marked:

@@ -10,7 +10,7 @@ that the template's own loop writes in front of its messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,10 +55,14 @@ class Ownership:
     unclear: frozenset[int]
 
 
-def assign_owners(text: Marked, known_starts: Iterable[str], bos: str) -> Ownership:
+def assign_owners(
+    text: Marked, known_starts: Iterable[str], bos: str, shown_without: Callable[[int], int | None]
+) -> Ownership:
     """Give every character of `text`, whose runs tile it, an owner.
 
     `known_starts` are the family's start-of-turn markers, `bos` the beginning-of-sequence text if there is one.
+    `shown_without(k)` tells how many characters of the text stay without message k and those after it, None if that
+    cannot be rendered; it is asked only where no marker decides.
     """
     segments = _open_with_bos([_segment(run) for run in text._runs], len(bos) if text.startswith(bos) else 0)
     starts = frozenset(known_starts) or _learn_starts(text, segments)
@@ -77,7 +81,10 @@ def assign_owners(text: Marked, known_starts: Iterable[str], bos: str) -> Owners
             end += 1
         left = resolved[-1].owner if resolved else None
         right = segments[end] if end < len(segments) else None
-        resolved.extend(_resolve(text, segments[at:end], left, right, starts, bos, unclear))
+        gap = segments[at:end]
+        resolved.extend(
+            _resolve(text, gap, left, right, starts, bos) or _by_render(gap, left, right, shown_without, unclear)
+        )
         at = end
     return Ownership(resolved, starts, frozenset(unclear))
 
@@ -177,9 +184,8 @@ def _resolve(
     right: Segment | None,
     starts: frozenset[str],
     bos: str,
-    unclear: set[int],
-) -> list[Segment]:
-    """Split a stretch of unowned text between `left` and `right`."""
+) -> list[Segment] | None:
+    """Split a stretch of unowned text between `left` and `right`; None if no marker can tell where."""
     before = PREAMBLE if left is None else left
     if right is None:
         return _owned(gap, before)
@@ -196,8 +202,26 @@ def _resolve(
         border = begin + len(bos) if bos and lead.startswith(bos) else begin
         return _split(gap, border, before, after)
     if before >= 0 and after >= 0 and not right.origin.literal and not starts:
-        unclear.update((before, after))
+        return None
     return _owned(gap, before)
+
+
+def _by_render(
+    gap: list[Segment],
+    left: int | None,
+    right: Segment | None,
+    shown_without: Callable[[int], int | None],
+    unclear: set[int],
+) -> list[Segment]:
+    """Split `gap` where a render without the message behind it ends to be the same."""
+    assert left is not None
+    assert right is not None
+    assert right.owner is not None
+    border = shown_without(right.owner) if right.owner > left else None
+    if border is None or not gap[0].start <= border <= gap[-1].end:
+        unclear.update((left, right.owner))
+        return _owned(gap, left)
+    return _split(gap, border, left, right.owner)
 
 
 def _last_start(text: Marked, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:

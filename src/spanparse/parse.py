@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spanparse.cursor import Limits
@@ -15,7 +15,7 @@ from spanparse.notes import displaced_messages, message_notes
 from spanparse.origin import GENERATION, NOWHERE, Run
 from spanparse.owners import GENERATION_PROMPT, PREAMBLE, Ownership, Segment, assign_owners
 from spanparse.parts import message_parts, preamble_parts
-from spanparse.proof import lost_messages, misplaced_runs, transfer
+from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
@@ -76,7 +76,7 @@ def parse_request(
     text = _mark_generation(text, template, request, limits)
     family = family_of(template.text)
     bos = bos_of(text, str(request.kwargs.get("bos_token") or ""))
-    ownership = assign_owners(text, family.starts, bos)
+    ownership = assign_owners(text, family.starts, bos, lambda k: _shown_without(k, text, template, request, limits))
     doubts = _doubts(text, request, ownership, reason, unmarked)
     return _assemble(text, request, family, ownership, doubts, bos)
 
@@ -105,6 +105,17 @@ def _marked(
     return transfer(marked, plain), "render-differs", unmarked
 
 
+def _shown_without(index: int, text: Marked, template: TemplateSource, request: Request, limits: Limits) -> int | None:
+    """How many characters of `text` a render of the messages before `index` shares with it; None if refused."""
+    shorter = replace(request, messages=request.messages[:index], add_generation_prompt=False)
+    try:
+        return common_prefix(
+            str.__str__(text), render_plain(template.text, shorter, name=template.source, limits=limits)
+        )
+    except TemplateRefused:
+        return None
+
+
 def _mark_generation(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> Marked:
     """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds.
 
@@ -117,7 +128,7 @@ def _mark_generation(text: Marked, template: TemplateSource, request: Request, l
     first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
     if first is not None and all(run.origin.literal for run in runs[first:]):
         return text
-    without = Request(request.messages, request.tools, request.kwargs, False, request.clock)
+    without = replace(request, add_generation_prompt=False)
     try:
         base = render_plain(template.text, without, name=template.source, limits=limits)
     except TemplateError:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse
+from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse, render_plain, request_of
+from spanparse.marked import Marked
+from spanparse.render import render_marked
 from spanparse.sources import bundled_names
 
 Message = dict[str, Any]
@@ -171,14 +174,27 @@ def test_a_generation_prompt_that_is_not_under_an_if_is_found_by_rendering_witho
     assert owners(rendering)[-1] == ("generation", "<|im_start|>assistant\n")
 
 
-def test_a_marked_render_that_differs_is_never_called_exact() -> None:
-    # Markup escapes what is joined to it; the marked environment does not imitate that.
-    template = "{% for m in messages %}{{ ('<b>' | safe) + m.content }}{% endfor %}"
-    rendering = parse(source(template), [{"role": "user", "content": "a<c"}])
-    assert rendering.text == "<b>a&lt;c"
+def test_a_marked_render_that_differs_is_never_called_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    def altered(*args: Any, **kwargs: Any) -> Marked:
+        return render_marked(*args, **kwargs).replace("Hello", "Hullo!")
+
+    monkeypatch.setattr(sys.modules["spanparse.parse"], "render_marked", altered)
+    rendering = parse(source(CHATML), CHAT)
+    assert rendering.text == render_plain(CHATML, request_of(source(CHATML), CHAT))
     assert not rendering.exact
     assert rendering.reason == "render-differs"
-    assert rendering.messages[0].reason == "render-differs"
+    assert {message.reason for message in rendering.messages} == {"render-differs"}
+    assert "".join(text for _, text in owners(rendering)) == rendering.text
+
+
+def test_a_marked_render_that_fails_leaves_the_plain_text_and_no_exact_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: Any, **kwargs: Any) -> Marked:
+        raise TemplateRefused("test", "only with marks")
+
+    monkeypatch.setattr(sys.modules["spanparse.parse"], "render_marked", failing)
+    rendering = parse(source(CHATML), CHAT)
+    assert rendering.text == render_plain(CHATML, request_of(source(CHATML), CHAT))
+    assert rendering.reason == "render-differs"
 
 
 def test_content_whose_marks_got_lost_is_never_called_dropped_and_exact() -> None:

@@ -40,6 +40,9 @@ SNIPPETS = {
     "split": "{{ messages[0].content.split('<b>')[-1].split('</b>')[0] }}",
     "conditional expression": "{{ 'yes' if messages[0].content else 'no' }}{{ '' if false }}",
     "undefined prints nothing": "[{{ messages[0].nothing }}{{ missing }}]",
+    "safe escapes what is joined to it": "{{ ('<i>' | safe) + messages[0].content }}{{ '<' + ('>' | safe) }}",
+    "escape": "{{ messages[0].content | e }}{{ messages[0].content | escape | length }}{{ '<' | e | e | forceescape }}",
+    "safe through tilde": "{{ '<' ~ (messages | tojson | safe) ~ '>' }}{{ messages[0].content | safe | trim }}",
     "string tests": "{{ messages[0].content is string }}{{ 'ß' in messages[0].content }}{{ messages[0] is mapping }}",
 }
 
