@@ -1,7 +1,7 @@
 """Where to save, restore and give up memory states of a language model, so that little is evaluated twice.
 
 Pure planning, for any server: `plan(PlanRequest(...))` gives a `Plan`. Importing this package loads the standard
-library only; pydantic is loaded when JSON or a schema is first asked for.
+library only, and little of it; the planning modules are loaded by the first plan, pydantic by the first JSON or schema.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from planner.errors import PlannerError, PlanRequestError
 from planner.outcome import Eviction, Plan, Restore, Step
-from planner.planning import POLICIES, plan
-from planner.request import Budget, Candidate, Costs, Existing, Kind, MemoryKind, PlanRequest, PolicyName
+from planner.request import POLICIES, Budget, Candidate, Costs, Existing, Kind, MemoryKind, PlanRequest, PolicyName
 
 __all__ = [
     "POLICIES",
@@ -32,6 +31,16 @@ __all__ = [
     "json_schema",
     "plan",
 ]
+
+
+def plan(request: PlanRequest) -> Plan:
+    """Decide what to restore, where to break and save, and what to evict, for one prompt.
+
+    Pure and deterministic: the same request gives the same plan.
+    """
+    from planner.planning import make_plan
+
+    return make_plan(request)
 
 
 def json_schema(which: Literal["request", "plan"] = "request") -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _reason(situation: Situation, place: _Place) -> str:
     if place.offset == roles.last_user_end:
         return "the last user message ends here: reasoning after it is dropped when the user writes again"
     if place.offset == roles.messages_end:
-        return "the answer begins here: rendered again as history it may read otherwise"
+        return "the answer is about to begin: rendered again as history it may read otherwise"
     if place.offset == roles.last_stable:
         return "the last offset that later messages cannot change"
     if place.offset == roles.last_user_start:

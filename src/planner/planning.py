@@ -8,7 +8,7 @@ from planner.adaptive import place_adaptive, possible_places
 from planner.baselines import BASELINES
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.prior import prior_of
-from planner.request import PlanRequest, PolicyName
+from planner.request import POLICIES, PlanRequest, PolicyName
 from planner.restoring import restore_of
 from planner.roles import roles_of
 from planner.selection import Point, select
@@ -16,15 +16,9 @@ from planner.situation import Placement, Situation
 
 _POLICIES: dict[PolicyName, Callable[[Situation], Placement]] = {"adaptive": place_adaptive, **BASELINES}
 
-POLICIES: tuple[PolicyName, ...] = tuple(sorted(_POLICIES))
-"""Every policy's name."""
 
-
-def plan(request: PlanRequest) -> Plan:
-    """Decide what to restore, where to break and save, and what to evict, for one prompt.
-
-    Pure and deterministic: the same request gives the same plan.
-    """
+def make_plan(request: PlanRequest) -> Plan:
+    """See `planner.plan`."""
     restore = restore_of(request)
     begin = restore.offset if restore else 0
     if request.memory == "dense":

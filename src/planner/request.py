@@ -9,6 +9,9 @@ from planner.errors import PlanRequestError
 
 MemoryKind = Literal["dense", "swa", "recurrent", "hybrid", "swa+recurrent"]
 PolicyName = Literal["adaptive", "barriers", "deferred", "every-n", "near-end-pair", "none", "shallow"]
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+"""Every policy's name."""
+
 Kind = Literal[
     "system_end",
     "system_start",

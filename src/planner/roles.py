@@ -37,12 +37,12 @@ def roles_of(request: PlanRequest) -> Roles:
     """Find the roles among the candidates of `request`."""
     barriers = sorted((c for c in request.candidates if c.kind in BARRIERS), key=lambda c: c.offset)
     system_end = _last(barriers, "system_end")
-    # The barrier between system text and the first user message is called system_end, not user_start.
-    user_start = _last(barriers, "user_start") or system_end
+    # The barrier between system text and the first user message is called system_end; without either it begins at 0.
+    user_start = _last(barriers, "user_start") or system_end or 0
     return Roles(
         system_end=system_end,
-        last_user_start=user_start,
-        last_user_end=next((c.offset for c in barriers if user_start is not None and c.offset > user_start), None),
+        last_user_start=user_start or None,
+        last_user_end=next((c.offset for c in barriers if c.offset > user_start), None),
         last_stable=_last_stable(barriers),
         messages_end=_messages_end(request, barriers),
     )
