@@ -12,7 +12,7 @@ from spanparse.tokens.base import Backend
 class Stretch(NamedTuple):
     """Text [start, end) and the tokens that it became when it was encoded on its own.
 
-    `prefix`: the tokeniser's dummy space was allowed before it. `marker`: it is one marker with what that swallows.
+    `prefix`: the tokeniser's dummy space was allowed before it. `marker`: it is the text of one marker.
     """
 
     start: int
@@ -30,7 +30,9 @@ class Alignment(NamedTuple):
 
 
 def align(text: str, ids: list[int], stretches: Iterable[Stretch], backend: Backend) -> Alignment:
-    """Align `ids`, which are those of `stretches` one after another, with `text`, which they tile.
+    """Align `ids`, which are those of `stretches` one after another, with `text`.
+
+    What markers swallow lies in no stretch: no token begins in it.
 
     Raises `SourceError` if the tokens of a stretch neither spell it nor can be aligned with it by the tokeniser.
     """
@@ -55,7 +57,10 @@ def align(text: str, ids: list[int], stretches: Iterable[Stretch], backend: Back
 
 
 def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | None:
-    """Offsets where added tokens that are not control stand in the text: each may have a dummy space after it."""
+    """Offsets where added tokens that are not control stand in the text.
+
+    They swallow white space as markers do, and each may have a dummy space after it.
+    """
     pieces, added = backend.pieces, backend.added.by_id
     offsets: list[int] = []
     at = first = 0
@@ -63,11 +68,15 @@ def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | 
         if id not in added:
             continue
         found = part.find(added[id].text, at)
-        before = None if found < 0 else pieces.offsets(stretch.ids[first:index], part[at:found], stretch.start + at)
+        if found < 0:
+            return None
+        between = part[at:found].rstrip(added[id].lstrip)
+        before = pieces.offsets(stretch.ids[first:index], between, stretch.start + at)
         if before is None:
             return None
         offsets += [*before, stretch.start + found]
-        at, first = found + len(added[id].text), index + 1
+        found += len(added[id].text)
+        at, first = len(part) - len(part[found:].lstrip(added[id].rstrip)), index + 1
     after = pieces.offsets(stretch.ids[first:], part[at:], stretch.start + at)
     return None if after is None else offsets + after
 

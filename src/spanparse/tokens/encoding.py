@@ -60,7 +60,7 @@ def encode(
             ids += stretch.ids
         if cut:
             cut_tokens.append(len(ids))
-            stretches.append(Stretch(cut.outer_start, cut.outer_end, [cut.token.id], False, True))
+            stretches.append(Stretch(cut.start, cut.end, [cut.token.id], False, True))
             ids.append(cut.token.id)
     alignment = align(text, ids[bos_added:], stretches, backend)
     return Encoding(ids, [0] * bos_added + alignment.offsets, cuts, cut_tokens, bos_added, alignment.exact)

@@ -62,10 +62,12 @@ class LlamaVocabulary:
         llama.llama_backend_init()
         params = llama.llama_model_default_params()
         params.vocab_only = True
-        with _silence(llama):
+        with _overheard(llama) as log:
             model: int | None = llama.llama_model_load_from_file(os.fsencode(path), params)
         if not model:
-            raise SourceError(path, "llama.cpp cannot read a vocabulary from it")
+            _, _, why = "".join(log).partition("error loading model: ")
+            reason = why.partition("\n")[0] or "no reason given"
+            raise SourceError(path, f"llama.cpp cannot read a vocabulary from it: {reason}")
         return model
 
     def _added_tokens(self) -> Iterator[AddedToken]:
@@ -106,13 +108,14 @@ def _bindings(source: str) -> Any:
 
 
 @contextmanager
-def _silence(llama: Any) -> Iterator[None]:
-    """Keep llama.cpp from writing to stderr meanwhile; its logger is the process's, so it is put back."""
+def _overheard(llama: Any) -> Iterator[list[str]]:
+    """Collect what llama.cpp would write to stderr meanwhile; its logger is the process's, so it is put back."""
     before, data = llama.llama_log_callback(), ctypes.c_void_p()
     llama.llama_log_get(ctypes.byref(before), ctypes.byref(data))
-    nothing = llama.llama_log_callback(lambda level, text, user_data: None)
-    llama.llama_log_set(nothing, None)
+    log: list[str] = []
+    listener = llama.llama_log_callback(lambda level, text, user_data: log.append(text.decode("utf-8", "replace")))
+    llama.llama_log_set(listener, None)
     try:
-        yield
+        yield log
     finally:
         llama.llama_log_set(before, data)

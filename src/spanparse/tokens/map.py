@@ -59,10 +59,10 @@ class TokenBarrier(NamedTuple):
 class TokenMap:
     """A rendering as tokens. Its lists are not to be changed.
 
-    `ids` is what the model is fed; `offsets[i]` the character at which token i begins: the tokens tile the text, each
-    up to the next one's offset. `bos_added`: the number of tokens (0 or 1) before the text, with offset 0. `exact`:
-    every offset is proven by the bytes of the tokens; otherwise a normaliser changed the text and the tokeniser's own
-    word was taken for where its tokens begin.
+    `ids` is what the model is fed; `offsets[i]` the character at which token i begins, never less than the one before.
+    `bos_added`: the number of tokens (0 or 1) before the text, with offset 0. `exact`: every offset is proven by the
+    bytes of the tokens; otherwise a normaliser changed the text and the tokeniser's own word was taken for where its
+    tokens begin.
     """
 
     ids: list[int] = field(repr=False)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanparse.spans import Rendering
+from spanparse.tokens import AddedToken, HuggingFaceTokenizer, LlamaVocabulary, token_map
+
+Prompt = Callable[[], Any]
+Small = dict[str, HuggingFaceTokenizer]
+KINDS = ["byte-level", "byte-level, stripping", "metaspace, first", "metaspace, always", "prepending normaliser"]
+TEXT = st.text(st.sampled_from("ab \n.é日<|>"), max_size=12) | st.sampled_from(
+    ["<|end|>", "<|user|>x", ".\n\n", "hello"]
+)
+
+
+def chatml_like(prompt: Prompt, contents: list[str]) -> Any:
+    built = prompt()
+    for index, content in enumerate(contents):
+        built.add(index, "<|user|>\n", (content,), "<|end|>\n")
+    return built
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(contents=st.lists(TEXT, min_size=1, max_size=3), more=TEXT, literal=st.booleans())
+def test_tokens_before_a_barrier_stay_whatever_the_template_puts_after_its_next_control_token(
+    small: Small, prompt: Prompt, kind: str, contents: list[str], more: str, literal: bool
+) -> None:
+    template = f"<|user|>\n<|end|>{more}"
+    built = chatml_like(prompt, contents)
+    offset = len(built.text)
+    built.add(len(contents), "<|user|>", more if literal else (more,))
+    one = token_map(built.rendering(), small[kind], template=template)
+    built = chatml_like(prompt, contents).add(len(contents), "<|end|>")
+    other = token_map(built.rendering(), small[kind], template=template)
+    (barrier,) = (barrier for barrier in one.barriers if barrier.offset == offset)
+    assert barrier.token <= len(other.ids)
+    assert one.ids[: barrier.token] == other.ids[: barrier.token]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(contents=st.lists(TEXT, min_size=1, max_size=3), more=TEXT, literal=st.booleans())
+def test_tokens_before_a_barrier_that_is_safe_against_any_text_stay_whatever_follows(
+    small: Small, prompt: Prompt, kind: str, contents: list[str], more: str, literal: bool
+) -> None:
+    template = f"<|user|>\n<|end|>{more}"
+    built = chatml_like(prompt, contents)
+    offset = len(built.text)
+    built.add(len(contents), "<|user|>")
+    tokens = token_map(built.rendering(), small[kind], template=template, any_text=True)
+    (barrier,) = (barrier for barrier in tokens.barriers if barrier.offset == offset)
+    built = chatml_like(prompt, contents).add(len(contents), more if literal else (more,))
+    other = token_map(built.rendering(), small[kind], template=template)
+    assert barrier.token > 0
+    assert tokens.ids[: barrier.token] == other.ids[: barrier.token]
+
+
+def test_a_barrier_where_a_control_token_begins_is_exact(small: Small, prompt: Prompt) -> None:
+    backend = small["byte-level"]
+    rendering = chatml_like(prompt, ["hello", "world"]).rendering()
+    (barrier,) = token_map(rendering, backend).barriers
+    assert barrier.backed_off == 0
+    assert backend.pieces.spell(token_map(rendering, backend).ids[: barrier.token]).decode() == rendering.text[:22]
+
+
+def test_a_barrier_where_a_control_token_ends_is_exact_against_any_text(small: Small, prompt: Prompt) -> None:
+    rendering = prompt().add(0, "<|user|>", ("hello",), "<|end|>").add(1, ("world",)).rendering()
+    (barrier,) = token_map(rendering, small["byte-level"], any_text=True).barriers
+    assert barrier.backed_off == 0
+    assert (
+        barrier.token
+        == token_map(rendering, small["byte-level"]).ids.index(small["byte-level"].added["<|end|>"].id) + 1
+    )
+
+
+def test_a_barrier_after_plain_text_backs_off_to_the_control_token_before(small: Small, prompt: Prompt) -> None:
+    rendering = prompt().add(0, "<|user|>", ("hello",), "\n").add(1, "and", ("world",)).rendering()
+    tokens = token_map(rendering, small["byte-level"])
+    (barrier,) = tokens.barriers
+    assert barrier.token == 1
+    assert barrier.backed_off == sum(offset < barrier.offset for offset in tokens.offsets) - 1 > 0
+
+
+def test_a_prompt_without_control_tokens_has_barriers_only_after_bos(
+    small: Small, llama_spm: LlamaVocabulary, prompt: Prompt
+) -> None:
+    rendering = prompt().add(0, "hello: ", ("world",), "\n").add(1, "hello: ").rendering()
+    assert token_map(rendering, llama_spm).barriers[0].token == 1
+    assert token_map(rendering, small["byte-level"]).barriers[0].token == 0
+
+
+def test_white_space_that_the_control_token_swallows_does_not_move_the_barrier(
+    llama_spm: LlamaVocabulary, prompt: Prompt
+) -> None:
+    built = prompt().add(0, "<|user|>\n", ("hello",), "<|end|>\n").add(1, "hello")
+    (barrier,) = token_map(built.rendering(), llama_spm, any_text=True).barriers
+    assert barrier.backed_off == 0
+    assert barrier.token == 4  # BOS, <|user|>, ▁hello, <|end|>
+
+
+def test_white_space_that_the_next_control_token_swallows_makes_the_barrier_back_off(
+    small: Small, prompt: Prompt
+) -> None:
+    rendering = prompt().add(0, ("hello",), "\n").add(1, "<|user|>").rendering()
+    (barrier,) = token_map(rendering, small["byte-level, stripping"]).barriers
+    assert barrier.token == 0
+
+
+def test_a_control_token_that_a_longer_one_begins_with_does_not_close_what_comes_before(prompt: Prompt) -> None:
+    backend = _ByteBackend("<a>", "<a>b>")
+    rendering: Rendering = prompt().add(0, "<a>", ("x",), "<a>").add(1, "y").rendering()
+    (barrier,) = token_map(rendering, backend).barriers
+    assert barrier.token == 0
+
+
+class _ByteBackend:
+    """A token for each byte and one for each of `texts`."""
+
+    name, bos, eos, add_bos = "bytes", None, None, False
+
+    def __init__(self, *texts: str) -> None:
+        from spanparse.tokens import AddedTokens, Pieces
+
+        self.added = AddedTokens(AddedToken(text, 256 + n, special=True) for n, text in enumerate(texts))
+        self.pieces = Pieces(lambda id: bytes([id]) if id < 256 else texts[id - 256].encode())
+
+    def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
+        assert not special
+        return list(text.encode())
+
+    def align(self, text: str, *, prefix: bool = True) -> None:
+        return None

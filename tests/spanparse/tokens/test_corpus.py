@@ -1,0 +1,106 @@
+"""The bundled templates on real vocabularies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse
+from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary, token_map
+
+CONVERSATIONS = Path(__file__).parents[3] / "fixtures" / "conversations"
+
+# Templates whose control tokens the vocabulary has, then others: there, what they write is text.
+PAIRS = [
+    ("qwen3", ["chatml", "qwen3-coder", "llama3"]),
+    ("gptoss", ["gpt-oss", "gemma4"]),
+    ("qwen35.gguf", ["chatml", "qwen3-coder", "mistral-v7"]),
+    ("deepseek-llm.gguf", ["deepseek", "chatml"]),
+    ("phi-3.gguf", ["mistral-v3", "gpt-oss"]),
+    ("gpt-2.gguf", ["gemma3"]),
+]
+CASES = [(vocabulary, template) for vocabulary, templates in PAIRS for template in templates]
+OPENED_BY_CONTROL_TOKENS = [("qwen3", "chatml"), ("qwen3", "qwen3-coder"), ("gptoss", "gpt-oss")]
+
+Load = Callable[[str], Backend]
+
+
+@pytest.fixture(scope="module")
+def load(real_folder: Callable[[str], Path], real_gguf: Callable[[str], LlamaVocabulary]) -> Load:
+    loaded: dict[str, Backend] = {}
+
+    def load(name: str) -> Backend:
+        if name not in loaded:
+            stem, dot, _ = name.partition(".gguf")
+            loaded[name] = real_gguf(stem) if dot else HuggingFaceTokenizer.from_file(real_folder(stem))
+        return loaded[name]
+
+    return load
+
+
+def renderings(template: TemplateSource, quote: str = "") -> Iterator[Rendering]:
+    """Every fixture conversation that the template accepts, with `quote` after each text the caller wrote."""
+    for path in sorted(CONVERSATIONS.glob("*.json")):
+        conversation = json.loads(path.read_text(encoding="utf-8"))
+        for message in conversation["messages"]:
+            if isinstance(message.get("content"), str):
+                message["content"] += quote
+        try:
+            yield parse(
+                template,
+                conversation["messages"],
+                tools=conversation.get("tools"),
+                kwargs=conversation.get("kwargs"),
+            )
+        except TemplateRefused:
+            continue
+
+
+@pytest.mark.parametrize(("vocabulary", "name"), CASES)
+def test_conversations_that_quote_no_control_token_have_the_ordinary_ids(
+    load: Load, vocabulary: str, name: str
+) -> None:
+    backend, template = load(vocabulary), load_source(name)
+    for rendering in renderings(template):
+        tokens = token_map(rendering, backend, template=template.text)
+        assert tokens.ids[tokens.bos_added :] == backend.encode(rendering.text, special=True)
+
+
+@pytest.mark.parametrize(("vocabulary", "name"), CASES)
+def test_offsets_are_proven_and_begin_what_the_tokens_spell(load: Load, vocabulary: str, name: str) -> None:
+    backend, template = load(vocabulary), load_source(name)
+    for rendering in renderings(template, quote=" naïve 日本語 👩‍👩‍👧\u200b\u0300…"):
+        tokens = token_map(rendering, backend, template=template.text)
+        assert tokens.exact
+        for id, offset in zip(tokens.ids[tokens.bos_added :], tokens.offsets[tokens.bos_added :], strict=True):
+            piece = backend.pieces[id]
+            # A dummy space is in the piece and not in the text.
+            spellings = [piece, piece[1:]] if piece.startswith(b" ") else [piece]
+            begins_code_point = piece[0] & 0xC0 != 0x80
+            following = rendering.text[offset : offset + len(piece)].encode()
+            assert not begins_code_point or following.startswith(tuple(spellings))
+
+
+@pytest.mark.parametrize(("vocabulary", "name"), CASES)
+def test_conversations_that_quote_every_control_token_have_them_as_text(load: Load, vocabulary: str, name: str) -> None:
+    backend, template = load(vocabulary), load_source(name)
+    control = backend.added.control_ids
+    quote = "".join(token.text for token in backend.added.values() if token.id in control)
+    for plain, quoting in zip(renderings(template), renderings(template, quote), strict=True):
+        expected = token_map(plain, backend, template=template.text)
+        tokens = token_map(quoting, backend, template=template.text)
+        assert sum(map(control.__contains__, tokens.ids)) == sum(map(control.__contains__, expected.ids))
+        assert len(tokens.barriers) == len(expected.barriers)
+
+
+@pytest.mark.parametrize(("vocabulary", "name"), OPENED_BY_CONTROL_TOKENS)
+def test_templates_that_open_turns_with_control_tokens_have_exact_barriers(
+    load: Load, vocabulary: str, name: str
+) -> None:
+    template = load_source(name)
+    for rendering in renderings(template):
+        tokens = token_map(rendering, load(vocabulary), template=template.text)
+        assert [barrier.backed_off for barrier in tokens.barriers] == [0] * len(rendering.barriers)
