@@ -117,7 +117,8 @@ class Engine:
 
         Raises `spanparse.TemplateError` if the template refuses the conversation, and what `run_tokens` raises.
         """
-        clock = Clock()
+        # The vocabulary reads the model's memory, so a closed engine must stop here.
+        clock, _ = Clock(), self.model.pointer
         with clock.phase("render"):
             rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
         with clock.phase("tokenize"):
@@ -148,8 +149,9 @@ class Engine:
     ) -> Completion:
         """Answer a prompt of token ids, with `candidates` for checkpoints in it.
 
-        Raises `RequestError` for no ids and for ids that the vocabulary does not have, `ContextFull`, `DecodeError`:
-        after the last the line holds the longest part of the conversation whose state is known.
+        Raises `planner.PlanRequestError` for candidates outside the prompt, `RequestError` for no ids and for ids that
+        the vocabulary does not have, `ContextFull`, and `DecodeError`; after the last one the line holds the longest
+        part of the conversation whose state is known.
         """
         request = Request([], max_tokens=max_tokens, sampling=sampling, cancel_after_tokens=cancel_after_tokens)
         return self._run(as_tokens(tokens), candidates, request, Clock(), logits, lambda token: None)
@@ -187,9 +189,10 @@ class Engine:
         shared = self._history.shared(prompt)
         common, held = self.line.common(prompt), self.line.length
         self.store.leave_line(common)
+        lost = dict(self.store.lost)
         plan = self._start(prompt, candidates, common, clock)
         start = self.line.length
-        reuse = Reuse(prompt.size, shared, common, held, start, dict(self.store.lost))
+        reuse = Reuse(prompt.size, shared, common, held, start, lost)
         logits = None
         answer = Generated((), "cancelled")
         try:

@@ -17,9 +17,9 @@ from runtime.prefix import Tokens, common_prefix, prefix_digest
 class Line:
     """A context's memory together with the tokens it stands for.
 
-    `length` tokens are in the memory, which is ready for the next one. If an evaluation was interrupted, `settled` is
-    False: the memory may be ahead of `length` until one of `cut`, `restore` and `clear` succeeds. `n_batch` is the most
-    that `evaluate` takes at once.
+    `length` tokens are in the memory, which is ready for the next one. If something interrupted its last change,
+    `settled` is False: the memory may be ahead of `length` until one of `cut`, `restore` and `clear` succeeds.
+    `n_batch` is the most that `evaluate` takes at once.
     """
 
     def __init__(self, context: Context, memory: Memory, fingerprint: bytes) -> None:
@@ -47,15 +47,22 @@ class Line:
         """Whether the line can go back to `length` tokens, or stay there, without a saved state."""
         if length == self.length and self.settled:
             return True
-        return self.memory.holds(self.context.position_range()[0], length)
+        first, last = self.context.position_range()
+        return last >= length - 1 and self.memory.holds(first, length)
 
     def cut(self, length: int) -> None:
-        """Go back to `length` tokens without a saved state. Raises `StateError` if the memory cannot."""
+        """Go back to `length` tokens without a saved state.
+
+        Raises `StateError`: with the line as it was if the memory cannot, with an empty line if llama.cpp disagrees.
+        """
         if not self.can_cut(length):
             raise StateError(length, f"a {self.memory.kind} memory cannot go back there by itself")
-        if (length != self.length or not self.settled) and not self.context.cut(length):
-            raise StateError(length, "llama.cpp refuses to go back there")
-        self.length, self.settled = length, True
+        if length != self.length or not self.settled:
+            self._move_to(length)
+            if not self.context.cut(length):
+                self.clear()
+                raise StateError(length, "llama.cpp refuses to go back there")
+            self.settled = True
 
     def save(self, serial: int) -> Checkpoint:
         """A checkpoint of this very moment; its bytes are `context.state_size()` many."""
@@ -73,6 +80,7 @@ class Line:
             raise StateError(offset, "it was saved by another model or with other options")
         if offset > self.length or checkpoint.digest != prefix_digest(self._tokens, offset):
             raise StateError(offset, "it was saved after other tokens than the memory holds")
+        self._move_to(offset)
         # The order matters: only after the load does a recurrent part allow the attention past it to be cut.
         if not self.context.load_state(checkpoint.data) or not self.context.cut(offset):
             self.clear()
@@ -81,7 +89,7 @@ class Line:
         if last != offset - 1:
             self.clear()
             raise StateError(offset, f"its bytes end at position {last}")
-        self.length, self.settled = offset, True
+        self.settled = True
 
     def evaluate(self, tokens: Tokens, *, logits: bool) -> None:
         """Append at most `n_batch` tokens in one call. Raises `DecodeError` and leaves the line unsettled."""
@@ -93,5 +101,10 @@ class Line:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._move_to(0)
         self.context.clear()
-        self.length, self.settled = 0, True
+        self.settled = True
+
+    def _move_to(self, length: int) -> None:
+        """About to change the memory: whatever interrupts that, the line must not promise more than it will hold."""
+        self.length, self.settled = length, False

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.errors import DecodeError, ModelError
-from runtime.prefix import Tokens
+from runtime.prefix import Tokens, as_tokens
 from spanparse.errors import MissingExtra
 
 try:
@@ -72,28 +72,30 @@ class Model:
         if not pointer:
             raise ModelError(self.path, f"llama.cpp cannot load it: {errors[0] if errors else 'no reason given'}")
         self._pointer: Any = pointer
-        self.vocab: Any = lib.llama_model_get_vocab(pointer)
-        self.n_vocab: int = lib.llama_vocab_n_tokens(self.vocab)
-        self.n_ctx_train: int = lib.llama_model_n_ctx_train(pointer)
+        self.n_vocab: int = lib.llama_vocab_n_tokens(self._vocab)
         self.n_swa: int = lib.llama_model_n_swa(pointer)
 
     @property
     def pointer(self) -> Any:
-        """The `llama_model *`; valid until `close()`."""
+        """The `llama_model *`. Raises `ModelError` after `close()`."""
         if self._pointer is None:
             raise ModelError(self.path, "the model is closed")
         return self._pointer
 
+    @property
+    def _vocab(self) -> Any:
+        return lib.llama_model_get_vocab(self.pointer)
+
     def ends_generation(self, token: int) -> bool:
         """Whether `token` ends an answer (end of turn, end of text)."""
-        return bool(lib.llama_vocab_is_eog(self.vocab, token))
+        return bool(lib.llama_vocab_is_eog(self._vocab, token))
 
     def piece(self, token: int) -> bytes:
         """The bytes of one token, control tokens spelled out."""
         size = 64
         while True:
             buffer = ctypes.create_string_buffer(size)
-            length = lib.llama_token_to_piece(self.vocab, token, buffer, size, 0, True)
+            length = lib.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
             if length >= 0:
                 return buffer.raw[:length]
             size = -length
@@ -151,7 +153,6 @@ class Context:
                 model.path, f"llama.cpp cannot make a context: {errors[0] if errors else 'no reason given'}"
             )
         self._pointer: Any = pointer
-        self._memory: Any = lib.llama_get_memory(pointer)
         if not self._memory:
             self.close()
             raise ModelError(model.path, "the model keeps no memory of a sequence, it cannot generate")
@@ -165,19 +166,27 @@ class Context:
 
     @property
     def pointer(self) -> Any:
-        """The `llama_context *`; valid until `close()`."""
+        """The `llama_context *`. Raises `ModelError` after `close()`."""
         if self._pointer is None:
             raise ModelError(self.model.path, "the context is closed")
         return self._pointer
 
+    @property
+    def _memory(self) -> Any:
+        return lib.llama_get_memory(self.pointer)
+
     def decode(self, tokens: Tokens, position: int, *, logits: bool) -> None:
         """Evaluate at most `n_batch` tokens, the first of which stands at `position`.
 
-        With `logits`, those after the last token can be read until the next call. Raises `DecodeError`; the memory
-        may then hold any number of these tokens, or be ahead of its own positions.
+        With `logits`, those after the last token can be read until the next call. Raises ValueError for too many
+        tokens, and `DecodeError`: the memory may then hold any number of these tokens, or be ahead of its positions.
         """
         size, last = tokens.size, tokens.size - 1
+        # llama.cpp ends the process for more than n_batch tokens and reads whatever lies behind the arrays it is given.
+        if not 0 < size <= self.n_batch or position + size > self.n_ctx:
+            raise ValueError(f"{size} tokens at {position} do not fit: n_batch {self.n_batch}, n_ctx {self.n_ctx}")
         self._batch.n_tokens = size
+        tokens = as_tokens(tokens)
         self._batch.token = tokens.ctypes.data_as(_int_pointer)
         self._batch.pos = self._positions[position:].ctypes.data_as(_int_pointer)
         self._wanted[last] = logits

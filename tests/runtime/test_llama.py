@@ -1,0 +1,90 @@
+"""The thin layer over llama.cpp: errors, ownership, silence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runtime.errors import DecodeError, ModelError
+from runtime.llama import Context, ContextOptions, Model
+from runtime.tiny import ensure_model
+
+
+def test_a_missing_model_is_named():
+    with pytest.raises(ModelError, match=r"^none\.gguf: no such file$"):
+        Model("none.gguf")
+
+
+def test_a_broken_model_is_named_with_llama_cpps_own_reason(tmp_path):
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(ensure_model("recurrent").read_bytes()[:5000])
+    with pytest.raises(ModelError, match=r"broken\.gguf: llama\.cpp cannot load it: \w+") as caught:
+        Model(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_printed(capfd, tmp_path, kind):
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"GGUF")
+    with pytest.raises(ModelError):
+        Model(path)
+    with Model(ensure_model(kind)) as model, Context(model, ContextOptions(n_ctx=256, n_threads=1)) as context:
+        context.decode(np.ones(4, dtype=np.int32), 0, logits=True)
+        with pytest.raises(DecodeError):
+            context.decode(np.ones(4, dtype=np.int32), 0, logits=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_tokens_out_of_place_are_an_error_that_names_them(context):
+    made = context("dense")
+    with pytest.raises(DecodeError, match="code -1 on tokens 5 to 8"):
+        made.decode(np.full(3, 10**6, dtype=np.int32), 5, logits=False)
+
+
+@pytest.mark.parametrize(("size", "position"), [(0, 0), (129, 0), (1, 256), (10, 247)])
+def test_what_would_end_the_process_or_read_past_an_array_is_refused(context, size, position):
+    made = context("dense", ContextOptions(n_ctx=256, n_batch=128, n_threads=1))
+    with pytest.raises(ValueError, match=f"{size} tokens at {position} do not fit: n_batch 128, n_ctx 256"):
+        made.decode(np.ones(size, dtype=np.int32), position, logits=False)
+
+
+def test_closing_twice_is_fine_and_using_what_is_closed_is_an_error():
+    model = Model(ensure_model("recurrent"))
+    context = Context(model, ContextOptions(n_ctx=256, n_threads=1))
+    for _ in range(2):
+        context.close()
+    with pytest.raises(ModelError, match="context is closed"):
+        context.logits()
+    for _ in range(2):
+        model.close()
+    with pytest.raises(ModelError, match="model is closed"):
+        _ = model.pointer
+
+
+def test_logits_are_a_copy(context, tokens):
+    made = context("recurrent")
+    made.decode(tokens(1, 5), 0, logits=True)
+    first = made.logits()
+    kept = first.copy()
+    made.decode(tokens(2, 5), 5, logits=True)
+    assert np.array_equal(first, kept)
+    assert not np.array_equal(first, made.logits())
+
+
+def test_a_token_is_spelled_out_whatever_its_length(context):
+    model = context("recurrent").model
+    pieces = [model.piece(token) for token in range(model.n_vocab)]
+    assert b"<|im_start|>" in pieces
+    assert model.text([pieces.index(b"<|im_start|>"), pieces.index(b"a")]) == "<|im_start|>a"
+
+
+def test_half_a_character_becomes_a_replacement_character(context):
+    model = context("recurrent").model
+    half = next(token for token in range(model.n_vocab) if model.piece(token) == "é".encode()[:1])
+    assert model.text([half]) == "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("name", ["n_ctx", "n_batch", "n_ubatch", "n_threads"])
+def test_options_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
+        ContextOptions(**{name: 0})

@@ -1,0 +1,112 @@
+"""Accounts that add up, with a reason for everything beyond the ideal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.history import Shared
+from runtime.report import Clock, Excess, Report, Restored, Reuse, Seconds
+
+
+def reuse(**changes):
+    given = {"prompt_tokens": 100, "shared": Shared(80, 80), "line": 80, "line_length": 90, "start": 80, "lost": {}}
+    return Reuse(**{**given, **changes})
+
+
+def test_the_report_has_the_promised_keys():
+    report = Report(
+        100, Restored(80, "ram"), 20, 80, 19, (Excess(1, "state-missing", "common 81, nearest 80"),), 1, 2, 3, Seconds()
+    )
+    assert json.loads(json.dumps(report.to_json())) == {
+        "prompt_tokens": 100,
+        "restored": {"offset": 80, "from": "ram"},
+        "evaluated": 20,
+        "reused": 80,
+        "ideal": 19,
+        "excess": [{"tokens": 1, "reason": "state-missing", "detail": "common 81, nearest 80"}],
+        "breaks": 1,
+        "saves": 2,
+        "bytes": 3,
+        "seconds": dict.fromkeys(("render", "tokenize", "plan", "restore", "prefill", "save", "decode"), 0.0),
+    }
+
+
+def test_nothing_restored_is_null():
+    assert Report(1, None, 1, 0, 1, (), 0, 0, 0, Seconds()).to_json()["restored"] is None
+
+
+def test_an_identical_prompt_has_ideal_one():
+    assert reuse(shared=Shared(100, 100), line=100, start=99).ideal == 1
+
+
+def test_what_is_ideal_has_no_excess():
+    assert reuse().explain(20) == ()
+
+
+def test_less_than_the_ideal_has_no_excess():
+    # An answer that is part of the next prompt was evaluated although no earlier prompt held it.
+    assert reuse(line=90, start=90).explain(10) == ()
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [
+        ({}, "state-missing"),
+        ({60: "evicted", 70: "budget"}, "evicted"),
+        ({70: "budget"}, "budget"),
+        ({50: "evicted", 81: "evicted"}, "state-missing"),
+    ],
+)
+def test_replay_on_the_line_is_put_down_to_what_happened_to_the_states_there(lost, reason):
+    (excess,) = reuse(start=50, lost=lost).explain(50, "messages[3].content")
+    assert excess == Excess(30, reason, "common 80, nearest 50, diverged at messages[3].content")
+
+
+def test_replay_of_another_line_is_a_divergence_or_the_lack_of_any_common_prefix():
+    first, second = reuse(line=40, start=30).explain(70)
+    assert (first.tokens, first.reason) == (10, "state-missing")
+    assert (second.tokens, second.reason) == (40, "diverged")
+    assert second.detail == "an earlier prompt shares 80, the memory held 40 of them"
+    (third,) = reuse(line=0, start=0).explain(100)
+    assert (third.tokens, third.reason) == (80, "no-common-prefix")
+    (fourth,) = reuse(line=0, line_length=0, start=0).explain(100)
+    assert (fourth.tokens, fourth.reason) == (80, "state-missing")
+
+
+def test_what_a_cancelled_prompt_never_evaluated_is_put_down_to_that():
+    (excess,) = reuse(shared=Shared(80, 30), line=30, start=30).explain(70)
+    assert (excess.tokens, excess.reason) == (50, "cancelled")
+
+
+@given(st.data())
+def test_the_excess_adds_up_to_what_was_evaluated_beyond_the_ideal(data):
+    prompt = data.draw(st.integers(1, 50))
+    prompted = data.draw(st.integers(0, prompt))
+    evaluated_before = data.draw(st.integers(0, prompted))
+    # What the memory holds was evaluated; it is an earlier prompt's or reaches into its answer.
+    line = (
+        data.draw(st.integers(0, evaluated_before))
+        if evaluated_before < prompted
+        else data.draw(st.integers(0, prompt))
+    )
+    start = data.draw(st.integers(0, min(line, prompt - 1)))
+    evaluated = data.draw(st.integers(1, prompt - start))
+    found = Reuse(prompt, Shared(prompted, evaluated_before), line, line, start, {})
+    excess = found.explain(evaluated)
+    assert sum(item.tokens for item in excess) == max(0, evaluated - found.ideal)
+    assert all(item.tokens > 0 for item in excess)
+
+
+def test_a_phase_that_fails_is_counted_and_phases_add_up():
+    clock = Clock()
+    with clock.phase("plan"):
+        pass
+    first = clock.seconds().plan
+    with pytest.raises(KeyError), clock.phase("plan"):
+        raise KeyError
+    assert clock.seconds().plan > first > 0
+    assert clock.seconds().decode == 0

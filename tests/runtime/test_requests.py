@@ -1,0 +1,91 @@
+"""Request files: every fault is named by line and field before anything runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from runtime.errors import RequestError
+from runtime.requests import parse_requests, read_requests
+from runtime.sampling import Sampling
+
+USER = {"role": "user", "content": "Hello"}
+
+
+def parse(*lines):
+    return parse_requests([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines], "r.jsonl")
+
+
+def test_messages_are_all_a_line_needs():
+    (request,) = parse({"messages": [USER]})
+    assert request.messages == [USER]
+    assert (request.id, request.tools, request.kwargs) == ("1", None, {})
+    assert (request.max_tokens, request.sampling, request.cancel_after_tokens) == (16, Sampling(), None)
+
+
+def test_every_field_of_a_line_is_kept():
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    (request,) = parse(
+        {
+            "id": "a",
+            "messages": [USER],
+            "tools": tools,
+            "chat_template_kwargs": {"enable_thinking": False},
+            "max_tokens": 0,
+            "temperature": 1,
+            "top_k": 5,
+            "top_p": 0.5,
+            "min_p": 0.1,
+            "seed": 3,
+            "cancel_after_tokens": 1000,
+        }
+    )
+    assert (request.id, request.tools, request.kwargs) == ("a", tools, {"enable_thinking": False})
+    assert (request.max_tokens, request.cancel_after_tokens) == (0, 1000)
+    assert request.sampling == Sampling(1.0, 5, 0.5, 0.1, 3)
+
+
+def test_blank_lines_are_skipped_and_counted():
+    first, second = parse({"messages": [USER]}, b"  \n", {"messages": [USER]})
+    assert (first.id, second.id) == ("1", "3")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"messages": [', "r.jsonl line 2: not valid JSON (Expecting value: line 1 column 15 (char 14))"),
+        (b"\xff", "r.jsonl line 2: not valid JSON"),
+        (b"[]", "r.jsonl line 2: should be an object with messages"),
+        ({}, "r.jsonl line 2, messages: missing"),
+        ({"messages": []}, "r.jsonl line 2, messages: the list is empty"),
+        ({"messages": [{"content": "x"}]}, "r.jsonl line 2, messages[0].role: missing"),
+        ({"messages": [USER], "max_tokens": -1}, "r.jsonl line 2, max_tokens: Input should be greater than or equal"),
+        ({"messages": [USER], "max_tokens": "4"}, "r.jsonl line 2, max_tokens: Input should be a valid integer"),
+        ({"messages": [USER], "top_p": 0}, "r.jsonl line 2, top_p: Input should be greater than 0"),
+        (b'{"messages": [], "temperature": NaN}', "r.jsonl line 2, temperature: Input should be a finite number"),
+        ({"messages": [USER], "cancel_after": 5}, "r.jsonl line 2, cancel_after: no such field"),
+        ({"messages": [USER], "tools": [{}]}, "r.jsonl line 2, tools[0].function: missing"),
+    ],
+)
+def test_a_fault_is_named_by_line_and_field(line, message):
+    with pytest.raises(RequestError) as caught:
+        parse({"messages": [USER]}, line)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_without_requests_is_an_error():
+    with pytest.raises(RequestError, match=r"r\.jsonl: holds no requests"):
+        parse(b"\n")
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(RequestError, match="none: No such file or directory"):
+        read_requests(tmp_path / "none")
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({"messages": [USER]}) + "\n", encoding="utf-8")
+    assert [request.messages for request in read_requests(path)] == [[USER]]
