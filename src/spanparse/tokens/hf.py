@@ -69,8 +69,8 @@ class HuggingFaceTokenizer:
         return cls(
             tokenizer,
             name=str(path),
-            bos=_token_text(config.get("bos_token")),
-            eos=_token_text(config.get("eos_token")),
+            bos=_token_text(config.get("bos_token"), tokenizer),
+            eos=_token_text(config.get("eos_token"), tokenizer),
             add_bos=add_bos if isinstance(add_bos, bool) else None,
         )
 
@@ -196,8 +196,11 @@ def _config(path: Path, source: str) -> dict[str, Any]:
     return config
 
 
-def _token_text(token: Any) -> str | None:
-    """A token in tokenizer_config.json: its text, or an object with the text as `content`."""
+def _token_text(token: Any, tokenizer: tokenizers.Tokenizer) -> str | None:
+    """A token in tokenizer_config.json: its text, or an object with the text as `content`.
+
+    None if the vocabulary does not have it, as happens in published models that never use it.
+    """
     if isinstance(token, dict):
         token = token.get("content")
-    return token if isinstance(token, str) else None
+    return token if isinstance(token, str) and tokenizer.token_to_id(token) is not None else None

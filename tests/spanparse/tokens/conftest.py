@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from spanparse.spans import Barrier, MessageSpan, Piece, Preamble, Rendering
+from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.tokens import HuggingFaceTokenizer, LlamaVocabulary
 
 REPOSITORY = Path(__file__).parents[3]
@@ -22,6 +22,7 @@ REAL = Path(os.environ.get("SPANPARSE_TOKENIZERS", REPOSITORY.parent / "shared" 
 CORPUS = [
     "hello world, this is the text that the tokeniser learns from.\n\n",
     "Hello again!  The quick brown fox; the lazy dog's 123 bones...\n\tindented = {'a': [1, 2]}\n",
+    "ab.\n\nab\n\n\nhello\nhello x\n\n    ab\n\nhello.\n\n",  # merges across line breaks
     "Größe über alles: naïve café, 日本語のテキスト, 👩‍👩‍👧 emoji.\n",
 ] * 10
 
@@ -37,7 +38,7 @@ def _byte_level(normalizer: normalizers.Normalizer | None = None, add_prefix_spa
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=500, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(CORPUS, trainer)
     return tokenizer
 
@@ -51,7 +52,7 @@ def _sentence_piece(
         trained.pre_tokenizer = pre_tokenizer
     if normalizer is not None:
         trained.normalizer = normalizer
-    trainer = trainers.BpeTrainer(vocab_size=300, limit_alphabet=60, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=400, limit_alphabet=60, show_progress=False)
     trained.train_from_iterator(CORPUS, trainer)
     state = json.loads(trained.to_str())
     vocabulary: dict[str, int] = state["model"]["vocab"]
@@ -186,7 +187,7 @@ class Prompt:
             pieces.setdefault(owner, []).append(piece)
             if piece.start > 0:
                 message = owner if isinstance(owner, int) else None
-                kind = "user_start" if isinstance(owner, int) else "generation_prompt"
+                kind: BarrierKind = "user_start" if isinstance(owner, int) else "generation_prompt"
                 barriers.append(Barrier(piece.start, kind, message, stable=True))
         preamble = pieces.pop("preamble", [Piece(0, 0)])[0]
         generation_prompt = pieces.pop("generation", [None])[0]

@@ -1,14 +1,16 @@
-"""The bundled templates on real vocabularies."""
+"""The bundled templates on real vocabularies, and on that of the tiny models, which has all their control tokens."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse
+from spanparse.sources import bundled_names
 from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary, token_map
 
 CONVERSATIONS = Path(__file__).parents[3] / "fixtures" / "conversations"
@@ -54,6 +56,7 @@ def renderings(template: TemplateSource, quote: str = "") -> Iterator[Rendering]
                 conversation["messages"],
                 tools=conversation.get("tools"),
                 kwargs=conversation.get("kwargs"),
+                verify=False,
             )
         except TemplateRefused:
             continue
@@ -94,6 +97,58 @@ def test_conversations_that_quote_every_control_token_have_them_as_text(load: Lo
         tokens = token_map(quoting, backend, template=template.text)
         assert sum(map(control.__contains__, tokens.ids)) == sum(map(control.__contains__, expected.ids))
         assert len(tokens.barriers) == len(expected.barriers)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> HuggingFaceTokenizer:
+    tiny = pytest.importorskip("runtime.tiny", reason="the tiny models' vocabulary needs the [runtime] extra")
+    return HuggingFaceTokenizer(tiny.vocabulary.hf_tokenizer(), name="tiny")
+
+
+@pytest.fixture(scope="module")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> LlamaVocabulary:
+    tiny = pytest.importorskip("runtime.tiny", reason="writing a tiny model needs the [runtime] extra")
+    pytest.importorskip("llama_cpp", reason="reading a GGUF vocabulary needs the [runtime] extra")
+    path = tmp_path_factory.mktemp("tiny") / "dense.gguf"
+    tiny.write_model("dense", path)
+    return LlamaVocabulary(path)
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_both_backends_map_a_conversation_alike(
+    tiny: HuggingFaceTokenizer, tiny_gguf: LlamaVocabulary, name: str
+) -> None:
+    template = load_source(name)
+    for rendering in renderings(template, quote="<|im_end|> naïve 日本語"):
+        here, there = (token_map(rendering, backend, template=template.text) for backend in (tiny, tiny_gguf))
+        assert (here.ids, here.offsets, here.barriers) == (there.ids, there.offsets, there.barriers)
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_tokens_before_a_barrier_stay_when_the_conversation_goes_on(tiny: HuggingFaceTokenizer, name: str) -> None:
+    template = load_source(name)
+    compared = 0
+    for messages, tools in growing(template):
+        shorter, longer = (parse(template, part, tools=tools, verify=False) for part in (messages[:-1], messages))
+        before, after = (token_map(r, tiny, template=template.text) for r in (shorter, longer))
+        for barrier in before.barriers:
+            if longer.text.startswith(shorter.text[: barrier.offset]):
+                assert before.ids[: barrier.token] == after.ids[: barrier.token]
+                compared += 1
+    assert compared > 10
+
+
+def growing(template: TemplateSource) -> Iterator[tuple[list[Any], list[Any] | None]]:
+    """Each beginning of the template's own fixture conversation that it accepts with and without its last message."""
+    conversation = json.loads((CONVERSATIONS / f"{template.source}.json").read_text(encoding="utf-8"))
+    messages, tools = conversation["messages"], conversation.get("tools")
+    for end in range(2, len(messages) + 1):
+        try:
+            parse(template, messages[: end - 1], tools=tools)
+            parse(template, messages[:end], tools=tools)
+        except TemplateRefused:
+            continue
+        yield messages[:end], tools
 
 
 @pytest.mark.parametrize(("vocabulary", "name"), OPENED_BY_CONTROL_TOKENS)

@@ -200,7 +200,7 @@ def test_text_that_a_normaliser_changes_is_aligned_by_the_tokeniser(
     assert not tokens.exact
     assert tokens.ids == composing.encode(rendering.text, special=True)
     spelled = dict(zip(tokens.offsets, map(composing.pieces.__getitem__, tokens.ids), strict=True))
-    assert spelled[rendering.text.index("x") - 1] == b" "
+    assert spelled[rendering.text.index("x") - 1].startswith(b" ")
     assert token_map(chat(["café x"]), composing).exact
 
 

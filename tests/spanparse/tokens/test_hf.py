@@ -58,6 +58,13 @@ def test_the_config_names_bos_and_eos_as_text_or_object(tmp_path: Path) -> None:
     assert HuggingFaceTokenizer.from_file(tmp_path / "tokenizer.json").bos == 4
 
 
+def test_a_bos_that_the_vocabulary_does_not_have_is_none(tmp_path: Path) -> None:
+    backend = HuggingFaceTokenizer.from_file(folder(tmp_path, bos_token="<no>", add_bos_token=True))
+    assert (backend.bos, backend.add_bos) == (None, False)
+    with pytest.raises(SourceError, match=r"^tokenizer: token '<no>' is not in the vocabulary$"):
+        HuggingFaceTokenizer(letters(), bos="<no>")
+
+
 def test_without_a_word_in_the_config_the_post_processor_says_whether_bos_is_added(tmp_path: Path) -> None:
     assert not HuggingFaceTokenizer.from_file(folder(tmp_path, bos_token="<s>")).add_bos
     tokenizer = letters(AddedToken("<s>", special=True))
@@ -80,7 +87,6 @@ def test_a_post_processor_that_adds_only_eos_adds_no_bos() -> None:
         (lambda path: None, "cannot read tokenizer.json: No such file"),
         (lambda path: (path / "tokenizer.json").write_text("{}"), "tokenizer.json is not a tokenizer: "),
         (lambda path: (path / "tokenizer.json").write_bytes(b"\xff"), "tokenizer.json is not a tokenizer: "),
-        (lambda path: folder(path, bos_token="<no>"), "token '<no>' is not in the vocabulary"),
         (lambda path: (folder(path) / "tokenizer_config.json").write_text("["), "cannot read tokenizer_config.json: "),
         (lambda path: (folder(path) / "tokenizer_config.json").write_text("[]"), "tokenizer_config.json is not a JSON"),
     ],
