@@ -66,15 +66,16 @@ class Executor:
                 end = min(begin + largest, step.end)
                 with clock.phase("prefill"):
                     self.line.evaluate(prompt[begin:end], logits=end == prompt.size)
+                    if end == step.end:
+                        context.synchronize()
+                if end == step.end:
+                    breaks += end < prompt.size
+                    if step.save:
+                        self._evict(plan, end)
+                        with clock.phase("save"):
+                            saves += self._save(serial)
                 if cancel_after is not None and end - start >= cancel_after and end < prompt.size:
                     return Prefill(end - start, breaks, saves, cancelled=True)
-            breaks += step.end < prompt.size
-            if step.save:
-                self._evict(plan, step.end)
-                with clock.phase("save"):
-                    saves += self._save(serial)
-        with clock.phase("prefill"):
-            context.synchronize()
         return Prefill(prompt.size - start, breaks, saves, cancelled=False)
 
     def recover(self) -> None:
