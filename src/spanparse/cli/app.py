@@ -16,6 +16,8 @@ app = typer.Typer(
     name="spanparse",
     help="Exact message spans of chat templates, checkpoint plans made from them, and a runtime that executes them.",
     add_completion=False,
+    # Plain help: brackets in it are not markup, and it reads the same in a terminal, a file and the documentation.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

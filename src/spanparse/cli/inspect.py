@@ -28,7 +28,10 @@ def inspect(
     no_generation_prompt: options.NoGenerationPrompt = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show the rendered prompt with the exact span of every message and part."""
+    """Show a rendered prompt and whose its characters are.
+
+    Every message and part gets its span in characters and, with a tokenizer, in tokens.
+    """
     from spanparse.cli.inspect_json import inspection
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import find_backend

@@ -23,7 +23,10 @@ def model(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the random weights.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Write a tiny GGUF model with random weights whose memory is of a real kind."""
+    """Write a tiny GGUF model with random weights.
+
+    It says nothing sensible, but its memory is of a real kind.
+    """
     from runtime.tiny import write_model
     from spanparse.cli.models import require_runtime
 

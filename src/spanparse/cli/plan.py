@@ -54,7 +54,10 @@ def plan(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Plan the checkpoints of one prompt: what to restore, where to save, what to evict, and why."""
+    """Plan the checkpoints of one prompt, and say why.
+
+    A plan says what to restore, where to save, what to evict, and what that is expected to be worth.
+    """
     import planner
     from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import read_input
@@ -144,7 +147,7 @@ def _stored(data: bytes, name: str) -> dict[str, Any]:
             raise SpanparseError(f"{name}: {min(unknown)}: no such field (existing, common_prefix, live)")
         return found
     offsets = [entry.get("offset") for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    shared = max((offset for offset in offsets if isinstance(offset, int)), default=0)
+    shared = max((offset for offset in offsets if isinstance(offset, int) and offset > 0), default=0)
     return {"existing": found, "common_prefix": shared}
 
 

@@ -14,8 +14,6 @@ from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.tables import cell, new_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from runtime import Request
 
 FINDINGS = 1
@@ -56,7 +54,10 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON report a line on standard output.")] = False,
 ) -> None:
-    """Play a file of chat requests one after another on one engine, and report what each cost and why."""
+    """Play chat requests on one engine and report on each.
+
+    A report says what was evaluated, what was reused, and why it was more than the least possible.
+    """
     from spanparse.cli.models import find_model, require_runtime
     from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import load_template
@@ -90,7 +91,7 @@ def run(
             reports = list(_written(lines))
         else:
             reports = list(lines)
-            console().print(_table(reports, verified=verify))
+            _show(reports, verified=verify)
     if any(report["finish"] == "error" or (report.get("verify") or {}).get("identical") is False for report in reports):
         raise typer.Exit(FINDINGS)
 
@@ -107,19 +108,24 @@ def _written(reports: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield report
 
 
-def _table(reports: list[dict[str, Any]], *, verified: bool) -> Table:
+def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
     numbers = ("prompt", "evaluated", "reused", "ideal", "saves", "ms")
     last = ["identical"] if verified else []
-    table = new_table("request", *numbers, "why more than ideal", "finish", *last, right=numbers)
+    table = new_table("request", *numbers, "finish", *last, right=numbers)
+    remarks = []
     for report in reports:
+        name = report["id"]
         if report["finish"] == "error":
-            table.add_row(cell(report["id"]), *["–"] * 6, cell(report["error"]), "error", style="red")
+            table.add_row(cell(name), *["–"] * len(numbers), "error", style="red")
+            remarks.append(f"{name}: {report['error']}")
             continue
         counts = [str(report[key]) for key in ("prompt_tokens", "evaluated", "reused", "ideal", "saves")]
-        excess = "; ".join(f"{e['tokens']} {e['reason']} ({e['detail']})" for e in report["excess"])
-        verdict = report.get("verify")
         milliseconds = f"{1000 * time_to_first_token(report['seconds']):.0f}"
+        verdict = report.get("verify")
         identical = "–" if verdict is None else "yes" if verdict["identical"] else "NO"
-        last = [identical] if verified else []
-        table.add_row(cell(report["id"]), *counts, milliseconds, cell(excess), report["finish"], *last)
-    return table
+        table.add_row(cell(name), *counts, milliseconds, report["finish"], *([identical] if verified else []))
+        remarks += [f"{name}: {e['tokens']} more than ideal: {e['reason']}, {e['detail']}" for e in report["excess"]]
+    screen = console()
+    screen.print(table)
+    for remark in remarks:
+        screen.print(cell(remark), soft_wrap=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
     """An empty table of our look; the columns in `right` hold numbers."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return table

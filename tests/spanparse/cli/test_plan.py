@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+PLAN = ("plan", "hybrid", "--messages", "fixtures/conversations/chatml.json")
+
+
+def test_the_json_has_every_key_of_the_contract(cli: Run) -> None:
+    found = cli(*PLAN, "--checkpoints", 3, "--json").json
+    assert found["schema_version"] == 1
+    assert found.keys() >= {
+        "restore", "steps", "evict", "expected_replay_tokens", "optimal_replay_tokens", "expected_replay_seconds",
+        "baselines",
+    }  # fmt: skip
+    for step in found["steps"]:
+        assert step.keys() >= {"begin", "end", "save", "kind", "reason"}
+    assert 0 < sum(step["save"] for step in found["steps"]) <= 3
+
+
+def test_the_steps_tile_the_prompt_that_inspect_counts(cli: Run) -> None:
+    steps = cli(*PLAN, "--json").json["steps"]
+    count = cli("inspect", *PLAN[1:], "--json").json["tokens"]["count"]
+    assert [steps[0]["begin"], *(step["end"] for step in steps)] == [*(step["begin"] for step in steps), count]
+
+
+def test_stored_checkpoints_are_restored_from(cli: Run, tmp_path: Path) -> None:
+    stored = tmp_path / "stored.json"
+    stored.write_text('[{"offset": 40}, {"offset": 90, "age": 2}]')
+    assert cli(*PLAN, "--existing", stored, "--json").json["restore"]["offset"] == 90
+
+
+def test_stored_checkpoints_past_the_common_prefix_are_not(cli: Run, tmp_path: Path) -> None:
+    stored = tmp_path / "stored.json"
+    stored.write_text('{"existing": [{"offset": 40}, {"offset": 90}], "common_prefix": 60}')
+    found = cli(*PLAN, "--existing", stored, "--json").json
+    assert found["restore"]["offset"] == 40
+    assert 90 in [eviction["offset"] for eviction in found["evict"]]
+
+
+def test_a_dense_memory_needs_no_checkpoints(cli: Run) -> None:
+    found = cli("plan", "dense", "--json").json
+    assert not any(step["save"] for step in found["steps"])
+
+
+def test_the_plan_is_explained_in_words(cli: Run) -> None:
+    out = cli("plan", "hybrid", "--policy", "none").out
+    assert "policy none" in out
+    assert "built-in sample conversation" in out
+
+
+def test_a_whole_request_can_be_read_from_a_file(cli: Run, tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"schema_version": 1, "prompt_tokens": 1000, "candidates": []}))
+    assert cli("plan", "--request", request, "--json").json["steps"][-1]["end"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan"], "plan needs SOURCE or --request FILE, one of the two"),
+        (["plan", "chatml"], "chatml: a plan needs a tokenizer"),
+        (["plan", "hybrid", "--policy", "best"], "--policy: no policy best (adaptive, "),
+        (["plan", "hybrid", "--memory", "leaky"], "memory"),
+        (["plan", "hybrid", "--checkpoint-bytes", 10], "state_bytes"),
+        (["plan", "hybrid", "--tokenizer", "no/such.json"], "no/such.json"),
+    ],
+)
+def test_an_impossible_plan_names_what_is_wrong(cli: Run, arguments: list[object], said: str) -> None:
+    assert said in cli(*arguments).error
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "stored.json: not valid JSON"),
+        ('{"offsets": []}', "stored.json: offsets: no such field"),
+        ('[{"offset": -1}]', "existing[0].offset"),
+        ('"x"', "existing"),
+    ],
+)
+def test_a_faulty_list_of_checkpoints_names_the_field(cli: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "stored.json").write_text(text)
+    assert said in cli(*PLAN, "--existing", tmp_path / "stored.json").error
