@@ -19,8 +19,7 @@ from planner.selection import Point, select
 from planner.situation import Mark, Placement, Situation, fits
 
 _LEAST_GAIN = 2.0
-"""Expected tokens that a save must be worth however cheap it is, so that no two are kept a few tokens apart for
-nothing."""
+"""Expected tokens that a save must be worth however cheap it is: no two are kept a few tokens apart for nothing."""
 
 _MOST_STRIDES = 64
 """Offsets that the planner adds by itself where candidates are far apart."""
@@ -55,8 +54,7 @@ def place_adaptive(situation: Situation) -> Placement:
 
 
 def possible_places(situation: Situation) -> list[_Place]:
-    """All that may be kept, ascending: stored checkpoints, and offsets past the restored one where a state may be
-    saved."""
+    """All that may be kept, ascending: what is stored, and offsets to be evaluated where a state may be saved."""
     request, n = situation.request, situation.request.prompt_tokens
     costs = request.costs
     kinds: dict[int, Kind] = dict.fromkeys(_strides(situation), "stride")
@@ -96,8 +94,7 @@ def _pins(roles: Roles, request: PlanRequest) -> list[int]:
 
 
 def _required(situation: Situation, places: list[_Place]) -> set[int]:
-    """The pins that are stored, and those whose saving pays for itself beside the stored ones and the pins before
-    them."""
+    """The pins that are stored, and those whose saving pays for itself beside all that is stored."""
     rate = situation.request.costs.seconds_per_token
     by_offset = {place.offset: place for place in places}
     kept = sorted(existing.offset for existing in situation.held)
@@ -130,6 +127,7 @@ def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> 
         (place for place in stored if place.offset not in chosen),
         key=lambda place: _worth(situation, chosen, place.offset),
     )
+    messages = {c.offset: c.message for c in request.candidates if c.message is not None}
     evict: list[Eviction] = []
     count, size = len(stored), sum(place.size for place in stored)
     marks: list[Mark] = []
@@ -142,7 +140,8 @@ def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> 
             reason = f"beside the others it would save {worth:.1f} expected tokens, the least"
             evict.append(Eviction(gone.offset, reason, save.offset if save else None))
         if save is not None:
-            marks.append(Mark(save.offset, save.kind, _reason(situation, save)))
+            before = "" if save.offset not in messages else f" (before message {messages[save.offset]})"
+            marks.append(Mark(save.offset, save.kind, _reason(situation, save) + before))
     return Placement(tuple(marks), tuple(evict))
 
 

@@ -9,6 +9,7 @@ b11549. None of them knows a budget in bytes; here they drop from the front unti
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.outcome import Eviction
@@ -73,6 +74,7 @@ def place_barriers(situation: Situation) -> Placement:
     }
     last_user = max(users, default=0)
     ends = {mark.offset: mark for mark in _near_end(situation, NEAR_END + request.n_ubatch, NEAR_END)}
+    places = sorted(users | ends.keys())
 
     def spaced(offset: int) -> bool:
         return offset == last_user or queue.last is None or offset > queue.last + request.min_step
@@ -80,7 +82,8 @@ def place_barriers(situation: Situation) -> Placement:
     position = situation.begin
     while position < request.prompt_tokens:
         limit = min(position + request.n_batch, request.prompt_tokens)
-        end = min((x for x in users | ends.keys() if position < x < limit and (x in ends or spaced(x))), default=limit)
+        ahead = places[bisect_right(places, position) : bisect_left(places, limit)]
+        end = next((place for place in ahead if place in ends or spaced(place)), limit)
         mark = ends.get(position) or Mark(position, "user_start", "a user message begins")
         if position > situation.begin and (position in ends or position in users):
             near_end = request.prompt_tokens < end + request.n_ubatch

@@ -161,14 +161,23 @@ class PlanRequest:
         return existing.bytes or self.state_bytes
 
 
+_LONGEST = 2**31 - 1
+"""Positions are 32-bit integers in llama.cpp."""
+
+_MOST_PARTS = 2**16
+"""Batches, or multiples of `every_n`, in a prompt: a plan goes through them one by one."""
+
+
 def _check(request: PlanRequest) -> None:
     n = request.prompt_tokens
-    _integer("prompt_tokens", n, 1)
+    _integer("prompt_tokens", n, 1, _LONGEST)
     _integer("common_prefix", request.common_prefix, 0, n)
     _choice("memory", request.memory, get_args(MemoryKind))
     _choice("policy", request.policy, get_args(PolicyName))
     for name in ("n_batch", "n_ubatch", "every_n"):
         _integer(name, getattr(request, name), 1)
+        if name != "n_ubatch" and n // getattr(request, name) > _MOST_PARTS:
+            raise PlanRequestError(name, f"divides {n} tokens into more than {_MOST_PARTS} parts")
     for name in ("state_bytes", "min_step"):
         _integer(name, getattr(request, name), 0)
     if request.live is not None:

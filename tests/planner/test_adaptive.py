@@ -116,6 +116,11 @@ def test_a_declared_offset_that_is_stored_is_kept() -> None:
     assert 7011 in planned(candidates=AGENT, stored=stored, k=len(stored), wanted=(7011,)).kept
 
 
+def test_a_save_names_the_message_it_is_before() -> None:
+    made = planned(candidates=(Candidate(9000, "system_end", message=1),))
+    assert "(before message 1)" in next(step.reason for step in made.steps if step.end == 9000)
+
+
 def test_the_last_stable_offset_is_saved() -> None:
     stable = (
         Candidate(9000, "system_end", True),
