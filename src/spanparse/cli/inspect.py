@@ -53,7 +53,7 @@ def inspect(
         from spanparse.tokens import to_json
         from spanparse.tokens import token_map as map_tokens
 
-        token_map = map_tokens(prompt.rendering, backend, trust_content=trust_content)
+        token_map = map_tokens(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
     if not as_json:
         _show(console(), prompt, token_map, why_none, list_tokens=tokens)
         return

@@ -107,7 +107,8 @@ def _tokens(
     backend, why_none = find_backend(tokenizer, prompt.template)
     if backend is None:
         raise SourceError(source, f"a plan needs a tokenizer: {why_none}")
-    return token_map(prompt.rendering, backend, trust_content=trust_content), prompt.sample
+    mapped = token_map(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
+    return mapped, prompt.sample
 
 
 def _memory_of(source: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, parse_settings
-from spanparse.errors import ConversationError
-from spanparse.parse import parse, request_of
+from spanparse.errors import ConversationError, TemplateLimit
+from spanparse.parse import parse_request, request_of
 from spanparse.render import render_plain
 from spanparse.sample import fit, sample_messages
 from spanparse.sources import TemplateSource, load_source
+from spanparse.stability import with_stability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,13 +56,17 @@ def load_prompt(
     if conversation is None:
         conversation, sample = _sample(template, tool_data, kwargs)
     conversation = Conversation(conversation.messages, conversation.tools, {**conversation.kwargs, **kwargs})
-    rendering = parse(
+    request = request_of(
         template,
         conversation.messages,
         tools=conversation.tools,
         kwargs=conversation.kwargs,
         add_generation_prompt=add_generation_prompt,
     )
+    rendering = parse_request(template, request)
+    # Where a continuation runs past the limits, which barriers are stable stays unknown.
+    with contextlib.suppress(TemplateLimit):
+        rendering = with_stability(rendering, template, request)
     _warn_of_drops(template, rendering)
     return Prompt(template, conversation, rendering, sample)
 

@@ -55,6 +55,12 @@ def test_tools_are_a_part_with_a_child_for_each(cli: Run) -> None:
     assert [child["source"] for child in tools["children"]] == ["tools[0]", "tools[1]"]
 
 
+def test_barriers_say_whether_what_is_before_them_stays(cli: Run, conversation: Run) -> None:
+    found = cli("inspect", "chatml", "--messages", conversation([USER]), "--json").json
+    (barrier,) = found["barriers"]
+    assert (barrier["kind"], barrier["stable"]) == ("generation_prompt", True)
+
+
 def test_without_a_tokenizer_tokens_are_null_and_barriers_stay(cli: Run) -> None:
     found = cli(*CHATML, "--json").json
     assert found["tokens"] is None
