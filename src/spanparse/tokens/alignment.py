@@ -65,18 +65,20 @@ def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | 
     offsets: list[int] = []
     at = first = 0
     for index, id in enumerate(stretch.ids):
-        if id not in added:
+        token = added.get(id)
+        if token is None:
             continue
-        found = part.find(added[id].text, at)
+        found = part.find(token.text, at)
         if found < 0:
             return None
-        between = part[at:found].rstrip(added[id].lstrip)
+        between = part[at:found].rstrip(token.lstrip)
         before = pieces.offsets(stretch.ids[first:index], between, stretch.start + at)
         if before is None:
             return None
         offsets += [*before, stretch.start + found]
-        found += len(added[id].text)
-        at, first = len(part) - len(part[found:].lstrip(added[id].rstrip)), index + 1
+        at, first = found + len(token.text), index + 1
+        while at < len(part) and part[at] in token.rstrip:
+            at += 1
     after = pieces.offsets(stretch.ids[first:], part[at:], stretch.start + at)
     return None if after is None else offsets + after
 
