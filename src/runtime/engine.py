@@ -130,7 +130,7 @@ class Engine:
         return self._run(
             as_tokens(tokens.ids),
             # Nobody having said that a barrier moves, it is taken to stay.
-            tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.barriers if b.token),
+            tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places),
             request,
             clock,
             logits,

@@ -129,8 +129,7 @@ def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None
             "stable": barrier.stable is not False,
             "message": barrier.message,
         }
-        for barrier in token_map.barriers
-        if barrier.token
+        for barrier in token_map.places
     ]
     stored = {} if existing is None else _stored(existing, name or "")
     body = {"schema_version": 1, "prompt_tokens": token_map.count, "candidates": candidates, **fields, **stored}

@@ -73,7 +73,17 @@ class TokenMap:
     message_ranges: tuple[MessageTokens, ...]
     generation_prompt: TokenRange | None
     barriers: tuple[TokenBarrier, ...]
+    system_end: TokenBarrier | None
     has_media: bool
+
+    @property
+    def places(self) -> tuple[TokenBarrier, ...]:
+        """Where a checkpoint may be kept, ascending: the barriers with tokens before them, and the end of system text
+        and tools where that is no barrier (tools in front of a user's text)."""
+        found = {barrier.token: barrier for barrier in self.barriers if barrier.token}
+        if self.system_end is not None and self.system_end.token:
+            found.setdefault(self.system_end.token, self.system_end)
+        return tuple(found[token] for token in sorted(found))
 
     @property
     def count(self) -> int:
@@ -132,7 +142,7 @@ class _Mapper:
         )
         backed_off = {barrier.offset: barrier.backed_off for barrier in barriers}
         preamble = self._range(Piece(rendering.preamble.start, rendering.preamble.end))
-        generation_prompt = rendering.generation_prompt
+        generation_prompt, end = rendering.generation_prompt, rendering.system_end
         return TokenMap(
             ids=self.encoding.ids,
             offsets=self.encoding.offsets,
@@ -143,6 +153,7 @@ class _Mapper:
             message_ranges=tuple(self._message(message, backed_off) for message in rendering.messages),
             generation_prompt=None if generation_prompt is None else self._range(generation_prompt),
             barriers=barriers,
+            system_end=None if end is None else self._barrier(end, None, "system_end", None),
             has_media=self.media_token is not None,
         )
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.tiny.vocabulary import hf_tokenizer
+from spanparse import load_source, parse
 from spanparse.spans import Rendering
 from spanparse.tokens import AddedToken, HuggingFaceTokenizer, LlamaVocabulary, token_map
 
@@ -134,3 +136,15 @@ class _ByteBackend:
 
     def align(self, text: str, *, prefix: bool = True) -> None:
         return None
+
+
+def test_the_end_of_tools_in_front_of_a_user_s_text_is_a_place_for_a_checkpoint() -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+    rendering = parse(load_source("llama3"), messages, tools=tools)
+    assert rendering.system_end not in {barrier.offset for barrier in rendering.barriers}
+    mapped = token_map(rendering, HuggingFaceTokenizer(hf_tokenizer()))
+    (place,) = [place for place in mapped.places if place not in mapped.barriers]
+    assert place.kind == "system_end"
+    assert rendering.system_end is not None
+    assert mapped.offsets[place.token] <= rendering.system_end
