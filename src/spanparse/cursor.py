@@ -57,7 +57,8 @@ class Cursor:
 
     def literal(self, text: str) -> Marked:
         """The template's own `text`, written on behalf of the current value."""
-        return self._literal(text, self.current)
+        found = self._literals.get((text, self.current))
+        return self._literal(text, self.current) if found is None else found
 
     def generation(self, text: str) -> Marked:
         """The template's own `text`, written because a generation prompt was asked for."""

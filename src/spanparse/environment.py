@@ -18,7 +18,7 @@ from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import make_attrgetter
 from jinja2.parser import Parser
-from jinja2.runtime import Context
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spanparse import marked_json, marked_safe
@@ -27,9 +27,17 @@ from spanparse.cursor import Cursor
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marked import Marked, concat, runs_of
 from spanparse.origin import GENERATION
+from spanparse.tracked import TrackedDict
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has about 30,000 characters."""
+
+
+_DICTS = frozenset({dict, TrackedDict})
+_DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
+_LOOP_ATTRIBUTES = frozenset(
+    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
 
 
 class RenderContext(Context):
@@ -102,7 +110,7 @@ def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: 
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """transformers' environment with step counting."""
+    """transformers' environment with step counting, and a short cut for what templates look up most."""
 
     code_generator_class = LimitedCodeGenerator
     context_class = RenderContext
@@ -112,6 +120,19 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = _tojson
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = _strftime_now
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
+
+        A key of a message or tool that is no method of dict is looked up as an item by those rules too. All public
+        attributes of a loop are safe.
+        """
+        kind = type(obj)
+        if kind in _DICTS and attribute not in _DICT_ATTRIBUTES and attribute in obj:
+            return obj[attribute]
+        if kind is LoopContext and attribute in _LOOP_ATTRIBUTES:
+            return getattr(obj, attribute)
+        return super().getattr(obj, attribute)
 
 
 class MarkingEnvironment(ChatEnvironment):

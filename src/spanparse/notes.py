@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spanparse.marked import Marked
 from spanparse.owners import Segment
 
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
 
 
 def message_notes(
-    index: int, message: dict[str, Any], segments: Sequence[Segment], text: Marked, displaced: Mapping[int, str]
+    index: int, message: dict[str, Any], segments: Sequence[Segment], displaced: Mapping[int, str]
 ) -> list[str]:
     """Notes on message `index`, whose segments are given in text order.
 
@@ -24,7 +23,7 @@ def message_notes(
         return ["dropped"]
     notes = [displaced[index]] if index in displaced else []
     for field, value in _texts(message):
-        notes += _text_notes(field, value, [s for s in segments if _is_from(s, field)], text)
+        notes += _text_notes(field, value, [s for s in segments if _is_from(s, field)])
     return notes
 
 
@@ -75,7 +74,7 @@ def _is_from(segment: Segment, field: tuple[str | int, ...]) -> bool:
     return not segment.origin.literal and segment.origin.path[2:] == field
 
 
-def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment], text: Marked) -> list[str]:
+def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment]) -> list[str]:
     name = str(field[0]) if len(field) == 1 else f"{field[0]}[{field[1]}]"
     if not segments:
         return [f"{name} dropped"] if value.strip() else []

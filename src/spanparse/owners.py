@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spanparse.marked import Marked
+from spanparse.marked import Runs
 from spanparse.origin import GENERATION, NOWHERE, Origin, Run
 
 PREAMBLE: Final = -1
@@ -56,15 +56,15 @@ class Ownership:
 
 
 def assign_owners(
-    text: Marked, known_starts: Iterable[str], bos: str, shown_without: Callable[[int], int | None]
+    text: str, runs: Runs, known_starts: Iterable[str], bos: str, shown_without: Callable[[int], int | None]
 ) -> Ownership:
-    """Give every character of `text`, whose runs tile it, an owner.
+    """Give every character of `text`, which `runs` tile, an owner.
 
     `known_starts` are the family's start-of-turn markers, `bos` the beginning-of-sequence text if there is one.
     `shown_without(k)` tells how many characters of the text stay without message k and those after it, None if that
     cannot be rendered; it is asked only where no marker decides.
     """
-    segments = _open_with_bos([_segment(run) for run in text._runs], len(bos) if text.startswith(bos) else 0)
+    segments = _open_with_bos([_segment(run) for run in runs], len(bos) if text.startswith(bos) else 0)
     starts = frozenset(known_starts) or _learn_starts(text, segments)
     _lend(segments)
     _transfer_headers(segments)
@@ -106,7 +106,7 @@ def _segment(run: Run) -> Segment:
     return Segment(run.start, run.end, origin, run.source, owner)
 
 
-def _learn_starts(text: Marked, segments: Sequence[Segment]) -> frozenset[str]:
+def _learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
     """The markers that the template's loop writes in front of messages; empty where it writes none."""
     starts: set[str] = set()
     begun: set[int] = set()
@@ -178,7 +178,7 @@ def _is_frame(segment: Segment) -> bool:
 
 
 def _resolve(
-    text: Marked,
+    text: str,
     gap: list[Segment],
     left: int | None,
     right: Segment | None,
@@ -224,7 +224,7 @@ def _by_render(
     return _split(gap, border, left, right.owner)
 
 
-def _last_start(text: Marked, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
+def _last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
     """Offset of the last start marker in the template's text of `gap`."""
     for segment in reversed(gap):
         if segment.is_tools:

@@ -75,10 +75,13 @@ def parse_request(
     text, reason, unmarked = _marked(template, request, limits, verify)
     text = _mark_generation(text, template, request, limits)
     family = family_of(template.text)
-    bos = bos_of(text, str(request.kwargs.get("bos_token") or ""))
-    ownership = assign_owners(text, family.starts, bos, lambda k: _shown_without(k, text, template, request, limits))
+    plain = str.__str__(text)
+    bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
+    ownership = assign_owners(
+        plain, text._runs, family.starts, bos, lambda k: _shown_without(k, plain, template, request, limits)
+    )
     doubts = _doubts(text, request, ownership, reason, unmarked)
-    return _assemble(text, request, family, ownership, doubts, bos)
+    return _assemble(plain, request, family, ownership, doubts, bos)
 
 
 def _marked(
@@ -105,7 +108,7 @@ def _marked(
     return transfer(marked, plain), "render-differs", unmarked
 
 
-def _shown_without(index: int, text: Marked, template: TemplateSource, request: Request, limits: Limits) -> int | None:
+def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
     """How many characters of `text` a render of the messages before `index` shares with it; None if refused."""
     shorter = replace(request, messages=request.messages[:index], add_generation_prompt=False)
     try:
@@ -168,7 +171,7 @@ def _doubts(
 
 
 def _assemble(
-    text: Marked, request: Request, family: Family, ownership: Ownership, doubts: _Doubts, bos: str
+    plain: str, request: Request, family: Family, ownership: Ownership, doubts: _Doubts, bos: str
 ) -> Rendering:
     segments = ownership.segments
     pieces = _pieces(segments)
@@ -176,7 +179,7 @@ def _assemble(
     shown = [piece for piece in pieces if _owner(piece) >= 0]
     generated = [segment for segment in segments if segment.owner == GENERATION_PROMPT]
     generation = Piece(generated[0].start, generated[-1].end) if generated else None
-    turns = find_turns(text, shown, ownership.starts, roles, str(text[generation.start :]) if generation else "")
+    turns = find_turns(plain, shown, ownership.starts, roles, plain[generation.start :] if generation else "")
     displaced = displaced_messages(list(dict.fromkeys(_owner(piece) for piece in shown)))
     owned: dict[int, list[list[Segment]]] = {}
     for piece in shown:
@@ -185,7 +188,7 @@ def _assemble(
     for index, message in enumerate(request.messages):
         mine = owned.get(index, [])
         flat = [segment for piece in mine for segment in piece]
-        notes = message_notes(index, message, flat, text, displaced)
+        notes = message_notes(index, message, flat, displaced)
         if index in turns.merged:
             notes.insert(0, "merged")
         reason = doubts.everywhere or doubts.messages.get(index)
@@ -194,12 +197,12 @@ def _assemble(
         messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, tuple(notes)))
     before = [segment for segment in segments if segment.owner == PREAMBLE]
     preamble = Preamble(
-        before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, text, bos)
+        before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, plain, bos)
     )
     system_end = _system_end(pieces, messages, preamble)
     reason = doubts.everywhere or next((message.reason for message in messages if message.reason), None)
     return Rendering(
-        text=str.__str__(text),
+        text=plain,
         family=family.name,
         exact=reason is None,
         reason=reason,

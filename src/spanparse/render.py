@@ -101,6 +101,8 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
 def _owned(chunk: str, current: Origin, lost: list[str]) -> str:
     """`chunk` with its unmarked characters given to `current`, and so the text that was set aside outside all loops."""
     runs = runs_of(chunk)
+    if len(runs) == 1 and runs[0].end - runs[0].start == len(chunk) and runs[0].origin is not NOWHERE:
+        return chunk
     origin = current.as_literal()
     # Text set aside together with another message's field (a system text with its separator) stays with that field.
     adopts = origin is not NOWHERE and all(r.origin.literal or r.origin.message == origin.message for r in runs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spanparse.marked import Marked
 from spanparse.owners import Segment
 
 
@@ -19,7 +18,7 @@ class Turns:
 
 
 def find_turns(
-    text: Marked, pieces: Sequence[Sequence[Segment]], starts: frozenset[str], roles: Sequence[str], generation: str
+    text: str, pieces: Sequence[Sequence[Segment]], starts: frozenset[str], roles: Sequence[str], generation: str
 ) -> Turns:
     """Group message pieces, given in text order, into turns; `generation` is the generation prompt's text.
 
@@ -82,7 +81,7 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
     return "tool_calls" in next(fields, ())
 
 
-def _start_of(text: Marked, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
+def _start_of(text: str, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
     """The start marker that stands before the first field other than the role, if any."""
     end = piece[0].start
     for segment in piece:
