@@ -10,6 +10,7 @@ from spanparse.cli.demo import demo
 from spanparse.cli.inspect import inspect
 from spanparse.cli.model import model
 from spanparse.cli.plan import plan
+from spanparse.cli.predict import predict
 from spanparse.cli.run import run
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def _common(
 
 
 app.command()(inspect)
+app.command()(predict)
 app.command()(plan)
 app.command()(model)
 app.command()(run)

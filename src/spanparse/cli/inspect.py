@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.terminal_theme import MONOKAI
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, write_json
+from spanparse.cli.output import console, printable, recording_console, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,16 +29,20 @@ def inspect(
     trust_content: options.TrustContent = False,
     no_generation_prompt: options.NoGenerationPrompt = False,
     as_json: options.Json = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the view as a page that needs no other file.")
+    ] = None,
 ) -> None:
     """Show a rendered prompt and whose its characters are.
 
     Every message and part gets its span in characters and, with a tokenizer, in tokens.
     """
-    from spanparse.cli.inspect_json import inspection
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import find_backend
-    from spanparse.errors import SourceError
+    from spanparse.errors import SourceError, SpanparseError
 
+    if as_json and html is not None:
+        raise SpanparseError("--json and --html FILE exclude each other")
     prompt = load_prompt(
         source,
         variant=variant,
@@ -50,20 +56,31 @@ def inspect(
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
     token_map = None
     if backend is not None:
-        from spanparse.tokens import to_json
         from spanparse.tokens import token_map as map_tokens
 
         token_map = map_tokens(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
-    if not as_json:
+    if as_json:
+        write_json(_document(prompt, token_map, list_tokens=tokens))
+    elif html is None:
         _show(console(), prompt, token_map, why_none, list_tokens=tokens)
-        return
-    blocks = None if token_map is None else to_json(token_map)
+    else:
+        page = recording_console()
+        _show(page, prompt, token_map, why_none, list_tokens=tokens)
+        html.write_text(page.export_html(theme=MONOKAI, inline_styles=True), "utf-8")
+
+
+def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) -> dict[str, Any]:
+    from spanparse.cli.inspect_json import inspection
+
+    blocks = None
+    if token_map is not None:
+        from spanparse.tokens import to_json
+
+        blocks = to_json(token_map)
+        if list_tokens:
+            blocks["tokens"] |= {"ids": token_map.ids, "offsets": token_map.offsets}
     document = inspection(prompt.template, prompt.rendering, blocks)
-    if prompt.sample is not None:
-        document["sample"] = prompt.sample
-    if tokens and token_map is not None:
-        document["tokens"] |= {"ids": list(token_map.ids), "offsets": list(token_map.offsets)}
-    write_json(document)
+    return document if prompt.sample is None else {**document, "sample": prompt.sample}
 
 
 def _show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -56,6 +57,11 @@ def write_json(value: Mapping[str, Any], *, indent: int | None = 1) -> None:
 def console() -> Console:
     """Where a person reads: standard output, coloured if it is a terminal."""
     return Console(highlight=False)
+
+
+def recording_console() -> Console:
+    """One that shows nothing and keeps what is printed, in colour and in wide lines, to be exported."""
+    return Console(highlight=False, record=True, file=io.StringIO(), force_terminal=True, width=160)
 
 
 def progress(*, quiet: bool = False) -> Progress:

@@ -109,8 +109,8 @@ def _written(reports: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
-    numbers = ("prompt", "evaluated", "reused", "ideal", "saves", "ms")
-    last = ["identical"] if verified else []
+    numbers = ("prompt", "evaluated", "reused", "ideal", "saves", "seconds")
+    last = ["same"] if verified else []
     table = new_table("request", *numbers, "finish", *last, right=numbers)
     remarks = []
     for report in reports:
@@ -120,10 +120,10 @@ def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
             remarks.append(f"{name}: {report['error']}")
             continue
         counts = [str(report[key]) for key in ("prompt_tokens", "evaluated", "reused", "ideal", "saves")]
-        milliseconds = f"{1000 * time_to_first_token(report['seconds']):.0f}"
+        seconds = f"{time_to_first_token(report['seconds']):.3f}"
         verdict = report.get("verify")
         identical = "–" if verdict is None else "yes" if verdict["identical"] else "NO"
-        table.add_row(cell(name), *counts, milliseconds, report["finish"], *([identical] if verified else []))
+        table.add_row(cell(name), *counts, seconds, report["finish"], *([identical] if verified else []))
         remarks += [f"{name}: {e['tokens']} more than ideal: {e['reason']}, {e['detail']}" for e in report["excess"]]
     screen = console()
     screen.print(table)

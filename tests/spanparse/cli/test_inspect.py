@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -181,6 +182,21 @@ def test_text_that_would_act_on_a_terminal_is_shown_instead(cli: Run, conversati
     found = cli("inspect", "chatml", "--messages", conversation([{"role": "user", "content": "\x1b[31m\u202e[bold]"}]))
     assert "␛[31m\\u202e[bold]" in found.out
     assert "\x1b" not in found.out
+
+
+def test_a_page_shows_the_same_and_needs_no_other_file(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    messages = conversation([{"role": "user", "content": "<script>alert(1)</script>"}])
+    found = cli("inspect", "chatml", "--messages", messages, "--html", page)
+    assert (found.code, found.out) == (0, "")
+    html = page.read_text("utf-8")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "generation prompt" in html
+    assert not re.search(r"<script|<link|src=|https?:", html)
+
+
+def test_a_page_and_json_exclude_each_other(cli: Run, tmp_path: Path) -> None:
+    assert "--json and --html" in cli("inspect", "chatml", "--json", "--html", tmp_path / "page.html").error
 
 
 def test_half_a_surrogate_pair_goes_through_json_unharmed(cli: Run, conversation: Run) -> None:

@@ -1,0 +1,151 @@
+"""`spanparse predict`: what the next request will keep of a prompt, and what would keep more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spanparse.cli import options
+from spanparse.cli.output import console, printable, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from spanparse.cli.prompt import Prompt
+    from spanparse.prediction import Change, Divergence, Hazard, Outcome, Prediction
+
+
+def predict(
+    source: options.Source,
+    variant: options.Variant = None,
+    messages: options.Messages = None,
+    tools: options.Tools = None,
+    settings: options.Settings = None,
+    tokenizer: options.Tokenizer = None,
+    trust_content: options.TrustContent = False,
+    no_generation_prompt: options.NoGenerationPrompt = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show what the next request will keep of a prompt.
+
+    Renders the ways in which the conversation may go on, and says what each loses, where and why. What would keep more
+    is listed only if a render confirms it.
+    """
+    from spanparse.cli.prompt import load_prompt
+    from spanparse.cli.tokenizer import find_backend
+    from spanparse.parse import request_of
+    from spanparse.prediction import predict_rendering, to_json
+
+    prompt = load_prompt(
+        source,
+        variant=variant,
+        messages=messages,
+        tools=tools,
+        settings=settings or (),
+        add_generation_prompt=not no_generation_prompt,
+    )
+    backend, why_none = find_backend(tokenizer, prompt.template)
+    tokens = None
+    if backend is not None:
+        from spanparse.tokens import token_map
+
+        tokens = token_map(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
+    request = request_of(
+        prompt.template,
+        prompt.conversation.messages,
+        tools=prompt.conversation.tools,
+        kwargs=prompt.conversation.kwargs,
+        add_generation_prompt=not no_generation_prompt,
+    )
+    found = predict_rendering(
+        prompt.rendering, prompt.template, request, tokens=tokens, backend=backend, trust_content=trust_content
+    )
+    if not as_json:
+        _show(console(), prompt, found, why_none)
+        return
+    template = {
+        "source": prompt.template.source,
+        "sha256": prompt.template.sha256,
+        "family": prompt.rendering.family,
+    }
+    document = {"schema_version": 1, "template": template, **to_json(found)}
+    write_json(document if prompt.sample is None else {**document, "sample": prompt.sample})
+
+
+def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | None) -> None:
+    count = f"tokens unknown: {why_none}" if found.prompt_tokens is None else f"{found.prompt_tokens:,} tokens"
+    facts = [
+        prompt.template.source,
+        f"family {prompt.rendering.family}",
+        f"{found.prompt_chars:,} characters",
+        count,
+        "exact" if found.exact else f"inexact: {found.reason}",
+    ]
+    _line(screen, " · ".join(facts), "bold")
+    if prompt.sample is not None:
+        _line(screen, prompt.sample, "italic")
+    screen.print()
+    _show_table(screen, found)
+    for outcome in found.continuations:
+        _show_details(screen, outcome)
+    for hazard in found.hazards:
+        _show_hazard(screen, hazard)
+
+
+def _show_table(screen: Console, found: Prediction) -> None:
+    from spanparse.cli.tables import cell, new_table
+
+    columns = ["next request", "kept", "lost"]
+    if found.prompt_tokens is not None:
+        columns += ["tokens kept", "tokens lost"]
+    table = new_table(*columns, "diverges at", right=columns[1:])
+    for outcome in found.continuations:
+        numbers: list[int | None] = [outcome.kept_chars, outcome.lost_chars]
+        if found.prompt_tokens is not None:
+            numbers += [outcome.kept_tokens, outcome.lost_tokens]
+        where = _where(outcome.diverges) if outcome.reason is None else outcome.reason
+        cells = [outcome.name, *("–" if number is None else f"{number:,}" for number in numbers), where]
+        table.add_row(*map(cell, cells), style=None if outcome.lost_chars else "green" if not outcome.reason else "dim")
+    screen.print(table)
+
+
+def _show_details(screen: Console, outcome: Outcome) -> None:
+    """What changes and what would help, for an outcome in which the template loses something."""
+    if not outcome.changes and not outcome.remedies:
+        return
+    _line(screen, outcome.name, "bold")
+    for line in _changes(outcome.changes):
+        _line(screen, f"  {line}")
+    for remedy in outcome.remedies:
+        _line(screen, f"  → {remedy.text}", "green")
+
+
+def _show_hazard(screen: Console, hazard: Hazard) -> None:
+    _line(screen, f"{hazard.name}: {hazard.text}", "bold")
+    where = _where(hazard.diverges)
+    _line(screen, f"  if it changes, {hazard.lost_chars:,} characters are lost, from {where} on")
+    for remedy in hazard.remedies:
+        _line(screen, f"  → {remedy.text}", "green")
+
+
+def _changes(changes: Sequence[Change]) -> Iterable[str]:
+    from spanparse.prediction.changes import summarised
+
+    for first, messages in summarised(changes):
+        if len(messages) > 1:
+            what = f"{first.field} of {len(messages)} messages, {messages[0]} to {messages[-1]},"
+        else:
+            what = first.field if first.message is None else f"messages[{first.message}] {first.field}"
+        yield f"{what} {first.what}: {first.why}"
+
+
+def _where(diverges: Divergence | None) -> str:
+    if diverges is None:
+        return ""
+    field = diverges.field if diverges.message is None else f"messages[{diverges.message}] {diverges.field}"
+    return field if diverges.offset is None else f"{field}, character {diverges.offset:,}"
+
+
+def _line(screen: Console, text: str, style: str = "") -> None:
+    screen.print(printable(text), style=style, markup=False, soft_wrap=True)
