@@ -10,6 +10,7 @@ from pathlib import Path
 from runtime.tiny import vocabulary
 from runtime.tiny.architecture import Kind, architecture
 from runtime.tiny.model import checked_kind, default_template, write_model
+from spanparse.errors import SourceError
 
 # Raise it whenever the writer makes other bytes from the same architecture, vocabulary and template.
 FORMAT_VERSION = 1
@@ -27,21 +28,30 @@ def ensure_model(kind: str, *, width: int = 128, seed: int = 0) -> Path:
     The name holds kind, width, seed and a digest of all else that the file is made from, so a file of another version
     is never taken for it. The file appears complete or not at all, also when several processes ask at once.
 
-    Raises what `write_model` raises.
+    Raises what `write_model` raises, `SourceError` also when the cache directory cannot be made.
     """
     digest = _digest(checked_kind(kind, width, seed), width)
     path = cache_directory() / f"{kind}-{width}-{seed}-{digest}.gguf"
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-    os.close(handle)
+    draft = _new_draft(path)
     try:
         write_model(kind, draft, width=width, seed=seed)
         os.replace(draft, path)
     finally:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return path
+
+
+def _new_draft(path: Path) -> Path:
+    """An empty file of a name of its own beside `path`, which a rename can turn into `path`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be written ({error.strerror})") from error
+    os.close(handle)
+    return Path(draft)
 
 
 def _digest(kind: Kind, width: int) -> str:
