@@ -156,7 +156,5 @@ def test_an_interrupted_write_leaves_nothing_behind(cache: Path, monkeypatch: py
 def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(
-        SourceError, match=r"file/spanparse/dense-128-0-.*\.gguf: cannot be written \(Not a directory\)"
-    ):
+    with pytest.raises(SourceError, match=r"file/spanparse/dense-.*: cannot be written \(Not a directory\)"):
         ensure_model("dense")

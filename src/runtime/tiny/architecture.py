@@ -23,8 +23,8 @@ SLIDING_WINDOW = 128
 CONV_KERNEL = 4
 EPSILON = 1e-6
 
-# Bias of the recurrent layers' time step. A state decays by softplus(SLOW), about 1/1100, a token: with -4 (1/55) twenty
-# changed tokens are forgotten after 380 others, with -7 they still change the output after 2,000.
+# Bias of the recurrent layers' time step. A state decays by softplus(SLOW), about 1/1100, a token: with -4 (1/55)
+# twenty changed tokens are forgotten after 380 others, with -7 they still change the output after 2,000.
 SLOW = -7.0
 
 Value = int | float | list[int]
