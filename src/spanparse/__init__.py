@@ -13,6 +13,7 @@ from spanparse.errors import (
     TemplateRefused,
 )
 from spanparse.parse import parse, parse_request, request_of
+from spanparse.prediction import Prediction, predict, predict_rendering
 from spanparse.render import Request, render_plain
 from spanparse.sources import TemplateSource, load_source
 from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
@@ -27,6 +28,7 @@ __all__ = [
     "Part",
     "Piece",
     "Preamble",
+    "Prediction",
     "Rendering",
     "Request",
     "SourceError",
@@ -38,6 +40,8 @@ __all__ = [
     "load_source",
     "parse",
     "parse_request",
+    "predict",
+    "predict_rendering",
     "render_plain",
     "request_of",
     "stable_prefix",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spanparse.cli.prompt import Prompt
-    from spanparse.prediction import Change, Divergence, Hazard, Outcome, Prediction
+    from spanparse.prediction import Change, Divergence, Hazard, Outcome, Prediction, Remedy
 
 
 def predict(
@@ -87,8 +87,12 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
         _line(screen, prompt.sample, "italic")
     screen.print()
     _show_table(screen, found)
-    for outcome in found.continuations:
-        _show_details(screen, outcome)
+    for names, changes, remedies in _details(found.continuations):
+        _line(screen, ", ".join(names), "bold")
+        for line in _changes(changes):
+            _line(screen, f"  {line}")
+        for remedy in remedies:
+            _line(screen, f"  → {remedy.text}", "green")
     for hazard in found.hazards:
         _show_hazard(screen, hazard)
 
@@ -100,6 +104,7 @@ def _show_table(screen: Console, found: Prediction) -> None:
     if found.prompt_tokens is not None:
         columns += ["tokens kept", "tokens lost"]
     table = new_table(*columns, "diverges at", right=columns[1:])
+    table.columns[0].no_wrap = True
     for outcome in found.continuations:
         numbers: list[int | None] = [outcome.kept_chars, outcome.lost_chars]
         if found.prompt_tokens is not None:
@@ -110,15 +115,13 @@ def _show_table(screen: Console, found: Prediction) -> None:
     screen.print(table)
 
 
-def _show_details(screen: Console, outcome: Outcome) -> None:
-    """What changes and what would help, for an outcome in which the template loses something."""
-    if not outcome.changes and not outcome.remedies:
-        return
-    _line(screen, outcome.name, "bold")
-    for line in _changes(outcome.changes):
-        _line(screen, f"  {line}")
-    for remedy in outcome.remedies:
-        _line(screen, f"  → {remedy.text}", "green")
+def _details(outcomes: Iterable[Outcome]) -> list[tuple[list[str], Sequence[Change], Sequence[Remedy]]]:
+    """What the template changes and what would help; continuations with the same of both together."""
+    groups: dict[tuple[tuple[Change, ...], tuple[Remedy, ...]], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.changes or outcome.remedies:
+            groups.setdefault((outcome.changes, outcome.remedies), []).append(outcome.name)
+    return [(names, changes, remedies) for (changes, remedies), names in groups.items()]
 
 
 def _show_hazard(screen: Console, hazard: Hazard) -> None:

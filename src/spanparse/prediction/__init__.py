@@ -1,0 +1,22 @@
+"""What the next request will keep of a prompt, and what would keep more."""
+
+from __future__ import annotations
+
+from spanparse.prediction.continuation import Continuation, ContinuationName, continuations
+from spanparse.prediction.outcome import Change, Divergence, Hazard, Outcome, Prediction, Remedy, to_json
+from spanparse.prediction.predict import predict, predict_rendering
+
+__all__ = [
+    "Change",
+    "Continuation",
+    "ContinuationName",
+    "Divergence",
+    "Hazard",
+    "Outcome",
+    "Prediction",
+    "Remedy",
+    "continuations",
+    "predict",
+    "predict_rendering",
+    "to_json",
+]

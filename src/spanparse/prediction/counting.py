@@ -1,0 +1,97 @@
+"""Tokens that two prompts share, from the token map of one of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, final
+
+from spanparse.spans import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spanparse.tokens import Backend, TokenMap
+
+_AHEAD = 256
+"""Characters behind the divergence that are tokenised with it: far more than a token or a word looks ahead."""
+
+
+@final
+class TokenCounter:
+    """Counts kept tokens of one prompt. `caller_text` is that of its rendering."""
+
+    def __init__(
+        self,
+        text: str,
+        caller_text: Sequence[Piece],
+        tokens: TokenMap,
+        backend: Backend,
+        *,
+        template: str | None,
+        trust_content: bool,
+    ) -> None:
+        self._text = text
+        self._caller_text = caller_text
+        self._caller_starts = [piece.start for piece in caller_text]
+        self._tokens = tokens
+        self._backend = backend
+        self._template = template
+        self._trust_content = trust_content
+
+    @property
+    def count(self) -> int:
+        """The length of the prompt in tokens."""
+        return self._tokens.count
+
+    def kept(self, following: str, kept: int) -> int:
+        """How many leading tokens the prompts share, whose texts share `kept` characters.
+
+        Only the stretch around the divergence is tokenised again, from the last barrier before it that is safe; what
+        follows the divergence counts as the template's own text.
+        """
+        from spanparse.tokens.encoding import encode
+
+        if kept >= len(self._text) and len(following) == kept:
+            return self.count
+        start = self._safe_start(kept)
+        begin = self._tokens.offsets[start] if start > self._tokens.bos_added else 0
+        callers = [
+            Piece(max(piece.start, begin) - begin, min(piece.end, kept) - begin)
+            for piece in self._callers_between(begin, kept)
+        ]
+        window = encode(
+            following[begin : kept + _AHEAD],
+            callers,
+            self._backend,
+            template=self._template,
+            trust_content=self._trust_content,
+        )
+        ids = window.ids[window.bos_added :]
+        shared = start
+        for mine, theirs in zip(self._tokens.ids[start:], ids, strict=False):
+            if mine != theirs:
+                break
+            shared += 1
+        # Equal ids behind the divergence are no shared text.
+        return min(shared, bisect_left(self._tokens.offsets, kept, lo=self._tokens.bos_added))
+
+    def _safe_start(self, kept: int) -> int:
+        """The index of a token that begins before `kept` and that tokenisation never looks across."""
+        tokens = self._tokens
+        safe = tokens.bos_added
+        for barrier in tokens.barriers:
+            # A barrier is safe for what a template writes there. That is what stands there only if it is kept as well.
+            following = barrier.token + 1
+            end = tokens.offsets[following] if following < tokens.count else len(self._text)
+            if barrier.offset < kept and end <= kept:
+                safe = max(safe, barrier.token)
+        # Behind a control token the window begins with it, since what follows it is tokenised otherwise than a text's
+        # beginning.
+        if safe > tokens.bos_added and tokens.ids[safe - 1] in self._backend.added.by_id:
+            safe -= 1
+        return safe
+
+    def _callers_between(self, begin: int, end: int) -> Sequence[Piece]:
+        first = max(0, bisect_right(self._caller_starts, begin) - 1)
+        last = bisect_left(self._caller_starts, end)
+        return [piece for piece in self._caller_text[first:last] if piece.end > begin]

@@ -1,0 +1,69 @@
+"""Plain renders of variations of one request, counted."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, final
+
+from spanparse.cursor import Limits
+from spanparse.environment import variables_read
+from spanparse.errors import TemplateRefused
+from spanparse.render import Message, Request, Tool, render_plain
+from spanparse.sources import TemplateSource
+
+# Reading a template for its variables takes as long as rendering it for a short conversation.
+_variables = lru_cache(maxsize=64)(variables_read)
+
+
+@final
+class Renderer:
+    """Renders variations of `request`; `count` is the number of renders so far, refused ones included."""
+
+    def __init__(self, template: TemplateSource, request: Request, limits: Limits) -> None:
+        self.template = template
+        self.request = request
+        self.count = 0
+        self._limits = limits
+
+    @property
+    def variables(self) -> list[str]:
+        """Names of the variables that the template reads, sorted."""
+        return sorted(_variables(self.template.text, self.template.source))
+
+    def render(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[Tool] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        clock: datetime.datetime | None = None,
+    ) -> str:
+        """The prompt of `messages`, with the request's own tools and clock unless given, and `kwargs` over its own.
+
+        Raises what `render_plain` raises.
+        """
+        request = Request(
+            messages,
+            self.request.tools if tools is None else tools,
+            {**self.request.kwargs, **(kwargs or {})},
+            self.request.add_generation_prompt,
+            clock or self.request.clock,
+        )
+        self.count += 1
+        return render_plain(self.template.text, request, name=self.template.source, limits=self._limits)
+
+    def try_render(
+        self,
+        messages: list[Message],
+        *,
+        tools: list[Tool] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        clock: datetime.datetime | None = None,
+    ) -> str | None:
+        """The same, None where the template refuses."""
+        try:
+            return self.render(messages, tools=tools, kwargs=kwargs, clock=clock)
+        except TemplateRefused:
+            return None
