@@ -59,9 +59,9 @@ def architecture(kind: Kind, width: int) -> Architecture:
     return _BUILDERS[kind](width)
 
 
-def _matrix(name: str, n_out: int, n_in: int, gain: float = 1.0) -> Tensor:
-    """A weight that keeps the variance of its input, times `gain` squared."""
-    return Tensor(f"{name}.weight", (n_out, n_in), std=gain / sqrt(n_in))
+def _matrix(name: str, n_out: int, n_in: int) -> Tensor:
+    """A weight that keeps the variance of its input."""
+    return Tensor(f"{name}.weight", (n_out, n_in), std=1 / sqrt(n_in))
 
 
 def _norm(name: str, *shape: int) -> Tensor:

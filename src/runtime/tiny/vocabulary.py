@@ -124,18 +124,18 @@ def entries() -> tuple[Entry, ...]:
 def unspoken() -> tuple[int, ...]:
     """Ids of entries that no text would show as they are: control and user-defined tokens, parts of characters, and
     characters that a terminal does not print."""
-    return tuple(index for index, entry in enumerate(entries()) if not _is_printable(entry))
-
-
-def _is_printable(entry: Entry) -> bool:
-    if entry.type != NORMAL:
-        return False
     byte_of = {stand_in: byte for byte, stand_in in enumerate(byte_alphabet())}
-    try:
-        text = bytes(byte_of[stand_in] for stand_in in entry.text).decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return all(character.isprintable() or character in "\n\t" for character in text)
+
+    def is_printable(entry: Entry) -> bool:
+        if entry.type != NORMAL:
+            return False
+        try:
+            text = bytes(byte_of[stand_in] for stand_in in entry.text).decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        return all(character.isprintable() or character in "\n\t" for character in text)
+
+    return tuple(index for index, entry in enumerate(entries()) if not is_printable(entry))
 
 
 def token_id(text: str) -> int:
