@@ -21,9 +21,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.with-runtime: pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/pip install --editable '.[runtime]'
+	$(VENV)/bin/pip install --quiet --editable '.[runtime]'
 	touch $@
 
 $(VENV)/.with-dev: pyproject.toml | $(VENV)/.with-runtime
-	$(VENV)/bin/pip install --editable '.[runtime,dev]'
+	$(VENV)/bin/pip install --quiet --editable '.[runtime,dev]'
 	touch $@

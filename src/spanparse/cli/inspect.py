@@ -38,7 +38,7 @@ def inspect(
     Every message and part gets its span in characters and, with a tokenizer, in tokens.
     """
     from spanparse.cli.prompt import load_prompt
-    from spanparse.cli.tokenizer import find_backend
+    from spanparse.cli.tokenizer import map_tokens
     from spanparse.errors import SourceError, SpanparseError
 
     if as_json and html is not None:
@@ -51,14 +51,9 @@ def inspect(
         settings=settings or (),
         add_generation_prompt=not no_generation_prompt,
     )
-    backend, why_none = find_backend(tokenizer, prompt.template)
-    if tokens and backend is None:
+    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content)
+    if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
-    token_map = None
-    if backend is not None:
-        from spanparse.tokens import token_map as map_tokens
-
-        token_map = map_tokens(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
     if as_json:
         write_json(_document(prompt, token_map, list_tokens=tokens))
     elif html is None:

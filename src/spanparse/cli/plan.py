@@ -99,16 +99,14 @@ def _tokens(
     source: str, tokenizer: str | None, trust_content: bool, **prompt_options: Any
 ) -> tuple[TokenMap, str | None]:
     from spanparse.cli.prompt import load_prompt
-    from spanparse.cli.tokenizer import find_backend
+    from spanparse.cli.tokenizer import map_tokens
     from spanparse.errors import SourceError
-    from spanparse.tokens import token_map
 
     prompt = load_prompt(source, **prompt_options)
-    backend, why_none = find_backend(tokenizer, prompt.template)
-    if backend is None:
+    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content)
+    if token_map is None:
         raise SourceError(source, f"a plan needs a tokenizer: {why_none}")
-    mapped = token_map(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
-    return mapped, prompt.sample
+    return token_map, prompt.sample
 
 
 def _memory_of(source: str) -> str:

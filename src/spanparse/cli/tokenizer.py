@@ -9,8 +9,9 @@ from spanparse.cli.prompt import is_tiny
 from spanparse.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from spanparse.cli.prompt import Prompt
     from spanparse.sources import TemplateSource
-    from spanparse.tokens import Backend
+    from spanparse.tokens import Backend, TokenMap
 
 
 def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | None, str | None]:
@@ -27,6 +28,17 @@ def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | 
         return _load(template.tokenizer), None
     except MissingExtra as missing:
         return None, str(missing)
+
+
+def map_tokens(prompt: Prompt, told: str | None, *, trust_content: bool) -> tuple[TokenMap | None, str | None]:
+    """The tokens of a rendered prompt, and where there are none, why not. Raises as `find_backend`."""
+    backend, why_none = find_backend(told, prompt.template)
+    if backend is None:
+        return None, why_none
+    from spanparse.tokens import token_map
+
+    text = prompt.template.text
+    return token_map(prompt.rendering, backend, template=text, trust_content=trust_content), None
 
 
 def _load(spec: str) -> Backend:
