@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
+import numpy.typing as npt
 
 from runtime.engine import Completion, Engine
 from runtime.line import Line
@@ -19,12 +21,14 @@ class Verdict:
     """How a completion compares with a cold run.
 
     `identical`: the same tokens and the same end. `first_difference`: index of the first generated token that differs.
-    `logit_error`: largest absolute difference of the logits after the prompt, None if the completion kept none. It is 0
-    if the batches were split alike, otherwise rounding.
+    `gap`: by how much the cold run's logit of its own token exceeds that of the completion's token there; close to 0,
+    two tokens were equally likely and rounding chose. `logit_error`: largest absolute difference of the logits after
+    the prompt, None if the completion kept none. It is 0 if the batches were split alike, otherwise rounding.
     """
 
     identical: bool
     first_difference: int | None
+    gap: float | None
     logit_error: float | None
     cold_output: str
 
@@ -33,6 +37,7 @@ class Verdict:
         return {
             "identical": self.identical,
             "first_difference": self.first_difference,
+            "gap": self.gap,
             "logit_error": self.logit_error,
             "cold_output": self.cold_output,
         }
@@ -52,27 +57,34 @@ class Verifier:
 
     def check(self, completion: Completion) -> Verdict:
         """Run the completion's prompt cold and compare. Raises `DecodeError`."""
-        line, prompt = self._line, as_tokens(completion.token_ids)
-        line.clear()
-        for begin in range(0, prompt.size, line.n_batch):
-            batch = prompt[begin : begin + line.n_batch]
-            line.evaluate(batch, logits=begin + batch.size == prompt.size)
-        error = None
-        if completion.logits is not None:
-            error = float(np.abs(self._context.logits() - completion.logits).max())
+        logits = self._evaluate(completion.token_ids)
+        error = None if completion.logits is None else float(np.abs(logits - completion.logits).max())
         # The token that ended the answer was sampled too.
         asked = len(completion.output_ids) + (completion.finish == "stop")
-        cold = generate(line, completion.sampling, asked)
-        pairs = zip(cold.ids, completion.output_ids, strict=False)
-        difference = next((index for index, (a, b) in enumerate(pairs) if a != b), None)
-        if difference is None and len(cold.ids) != len(completion.output_ids):
-            difference = min(len(cold.ids), len(completion.output_ids))
+        cold = generate(self._line, completion.sampling, asked)
+        difference = _first_difference(cold.ids, completion.output_ids)
         return Verdict(
             identical=difference is None and cold.finish == completion.finish,
             first_difference=difference,
+            gap=None if difference is None else self._gap(completion, cold.ids, difference),
             logit_error=error,
             cold_output=self._context.model.text(cold.ids),
         )
+
+    def _gap(self, completion: Completion, cold_ids: Sequence[int], index: int) -> float | None:
+        if index >= min(len(cold_ids), len(completion.output_ids)):
+            return None
+        logits = self._evaluate([*completion.token_ids, *cold_ids[:index]])
+        return float(logits[cold_ids[index]] - logits[completion.output_ids[index]])
+
+    def _evaluate(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        """The logits after `ids`, from nothing."""
+        line, tokens = self._line, as_tokens(ids)
+        line.clear()
+        for begin in range(0, tokens.size, line.n_batch):
+            batch = tokens[begin : begin + line.n_batch]
+            line.evaluate(batch, logits=begin + batch.size == tokens.size)
+        return self._context.logits()
 
     def close(self) -> None:
         """Free the second context. Closing twice is fine."""
@@ -83,3 +95,10 @@ class Verifier:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    for index, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return index
+    return None if len(a) == len(b) else min(len(a), len(b))

@@ -48,6 +48,18 @@ class Bench:
                 stop = min(self.line.length + self.line.n_batch, end)
                 self.line.evaluate(prompt[self.line.length : stop], logits=stop == prompt.size)
 
+    def smallest_gap(self, count: int) -> float:
+        """How much likelier, in logits, each of `count` greedy tokens is than the second, at worst."""
+        gaps = []
+        for _ in range(count):
+            second, first = np.sort(self.line.context.logits())[-2:]
+            gaps.append(float(first - second))
+            chosen = generate(self.line, GREEDY, 1).ids
+            if not chosen:
+                break
+            self.line.evaluate(np.array(chosen, dtype=np.int32), logits=True)
+        return min(gaps)
+
     def outcome(self) -> Outcome:
         """Read the logits and continue by 64 tokens."""
         return Outcome(self.line.context.logits(), generate(self.line, GREEDY, 64))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from runtime.errors import StateError
 
-# Largest absolute difference of logits, which have a standard deviation of 11. Measured on 150 prompts of the sliding
-# window model: restoring errs by at most 0.009, the loss of a single cell of the window by at least 0.56.
+# Largest absolute difference of logits, which have a standard deviation of 11. Measured on 400 prompts of the sliding
+# window model: restoring errs by at most 0.016, the loss of a single cell of the window by at least 0.23.
 ROUNDING = 0.05
 SPLITS = [200, 350, 450, 500]  # checkpoints are taken at 450
 
@@ -39,8 +39,30 @@ def cold_and_saved(bench, prompt, ends, at):
     return bench.outcome(), checkpoint
 
 
+def from_full_state(bench, prompt, ends, at):
+    """The outcome of a run that goes on from a full state, taken at `at` and put into an empty memory."""
+    bench.line.clear()
+    bench.evaluate(prompt, [end for end in ends if end <= at])
+    full = bench.line.context.save_state(partial=False)
+    bench.line.context.clear()
+    assert bench.line.context.load_state(full, partial=False)
+    bench.evaluate(prompt, [end for end in ends if end > at])
+    return bench.outcome()
+
+
+def decisive_prompt(bench, length):
+    """A prompt after which each of 64 greedy choices is clear of rounding, so that the answer must be the same."""
+    for seed in range(100):
+        prompt = bench.prompt(seed, length)
+        bench.line.clear()
+        bench.evaluate(prompt, [length])
+        if bench.smallest_gap(64) > 2 * ROUNDING:
+            return prompt
+    raise AssertionError("no prompt of 100 is decisive")
+
+
 def test_a_restored_state_continues_as_the_cold_run(bench):
-    prompt = bench.prompt(1, 500)
+    prompt = decisive_prompt(bench, 500)
     cold, checkpoint = cold_and_saved(bench, prompt, SPLITS, 450)
     go_back(bench, checkpoint)
     bench.evaluate(prompt, [500])
@@ -55,22 +77,11 @@ def test_a_restored_state_continues_as_the_cold_run(bench):
 
 def test_a_partial_state_equals_a_full_one_bit_for_bit(bench):
     prompt = bench.prompt(2, 500)
-    bench.line.clear()
-    bench.evaluate(prompt, SPLITS[:-1])
-    checkpoint, full = bench.line.save(0), bench.line.context.save_state(partial=False)
-    bench.evaluate(prompt, [500])
-    bench.outcome()
+    _, checkpoint = cold_and_saved(bench, prompt, SPLITS, 450)
     go_back(bench, checkpoint)
     bench.evaluate(prompt, [500])
     partial = bench.outcome()
-
-    # Evaluated once more for the line's own books, then replaced by the full state in an empty memory.
-    bench.line.clear()
-    bench.evaluate(prompt, SPLITS[:-1])
-    bench.line.context.clear()
-    assert bench.line.context.load_state(full, partial=False)
-    bench.evaluate(prompt, [500])
-    whole = bench.outcome()
+    whole = from_full_state(bench, prompt, SPLITS, 450)
     assert np.array_equal(partial.logits, whole.logits)
     assert partial.answer == whole.answer
 
@@ -89,13 +100,15 @@ def test_it_does_so_wherever_the_batches_are_split_and_whatever_was_evaluated_in
     ends = [*sorted(cuts), 400]
     at = ends[which % (len(ends) - 1)]
     cold, checkpoint = cold_and_saved(bench, prompt, ends, at)
+    if bench.kind == "swa":
+        cold = from_full_state(bench, prompt, ends, at)
     go_back(bench, checkpoint)
     detour = np.concatenate([prompt[:at], bench.prompt(seed + 1, other)])
     bench.evaluate(detour, [detour.size])
     go_back(bench, checkpoint)
     bench.evaluate(prompt, [end for end in ends if end > at])
     warm = bench.outcome()
-    assert np.abs(warm.logits - cold.logits).max() <= (ROUNDING if bench.kind == "swa" else 0)
+    assert np.array_equal(warm.logits, cold.logits)
     assert warm.answer == cold.answer
 
 
@@ -166,7 +179,7 @@ def test_only_a_dense_memory_goes_back_a_long_way_by_itself(bench):
 
 @pytest.mark.parametrize("bench", ["swa"], indirect=True)
 def test_a_sliding_window_goes_back_by_itself_as_far_as_its_cells_last(bench):
-    prompt = bench.prompt(11, 600)
+    prompt = decisive_prompt(bench, 600)
     cold, _ = cold_and_saved(bench, prompt, [300, 400, 500, 600], 300)
     lowest = min(length for length in range(1, 600) if bench.line.can_cut(length))
     assert 300 < lowest < 600

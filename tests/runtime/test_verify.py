@@ -33,6 +33,7 @@ def test_a_wrong_token_is_found_where_it_is(engine, tokens):
         wrong[3] += 1
         verdict = verifier.check(replace(right, output_ids=tuple(wrong)))
     assert (verdict.identical, verdict.first_difference, verdict.logit_error) == (False, 3, None)
+    assert verdict.gap > 0
 
 
 def test_an_answer_that_ended_too_early_is_found(engine, tokens):
@@ -40,7 +41,7 @@ def test_an_answer_that_ended_too_early_is_found(engine, tokens):
     with Verifier(made) as verifier:
         right = made.run_tokens(tokens(1, 200), max_tokens=8)
         verdict = verifier.check(replace(right, output_ids=right.output_ids[:5], finish="stop"))
-    assert (verdict.identical, verdict.first_difference) == (False, 5)
+    assert (verdict.identical, verdict.first_difference, verdict.gap) == (False, 5, None)
 
 
 def test_a_wrong_state_is_found(engine, tokens):
