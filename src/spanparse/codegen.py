@@ -15,7 +15,7 @@ from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.utils import concat
 
-_SWITCH = "add_generation_prompt"
+from spanparse.switch import asks_for_generation, is_name
 
 
 class LimitedCodeGenerator(CodeGenerator):
@@ -86,7 +86,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         if self._loops and isinstance(node.target, nodes.Name) and isinstance(node.node, nodes.Getitem):
             index = node.node.arg
             looping = isinstance(index, nodes.Name) and any(index.name == name for _, name in self._loops)
-            counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and _is_name(index.node, "loop")
+            counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and is_name(index.node, "loop")
             if looping or counting:
                 self.writeline(f"cursor.enter(cursor.current, {frame.symbols.ref(node.target.name)})")
 
@@ -94,7 +94,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def visit_If(self, node: nodes.If, frame: Frame) -> None:  # noqa: N802
         branches = [node, *node.elif_]
-        asked = [branch for branch in branches if _asks_for_generation(branch.test)]
+        asked = [branch for branch in branches if asks_for_generation(branch.test)]
         if not asked:
             super().visit_If(node, frame)
             return
@@ -106,7 +106,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
         before = self._in_generation
-        self._in_generation = before or _asks_for_generation(node.test)
+        self._in_generation = before or asks_for_generation(node.test)
         super().visit_CondExpr(node, frame)
         self._in_generation = before
 
@@ -160,16 +160,12 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._quiet -= 1
 
 
-def _is_name(node: nodes.Node, name: str) -> bool:
-    return isinstance(node, nodes.Name) and node.name == name
-
-
 def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:
     """What a loop over numbers holds: the `messages[i]` in its body, if `i` is the loop's variable."""
     if not isinstance(node.iter, nodes.Call):
         return None
     for found in node.find_all(nodes.Getitem):
-        if isinstance(found.node, nodes.Name) and found.ctx == "load" and _is_name(found.arg, name):
+        if isinstance(found.node, nodes.Name) and found.ctx == "load" and is_name(found.arg, name):
             return found
     return None
 
@@ -178,22 +174,3 @@ def _last_name(target: nodes.Node) -> str:
     """The variable that holds a loop's value: the last of `key, value`."""
     names = [target.name] if isinstance(target, nodes.Name) else [n.name for n in target.find_all(nodes.Name)]
     return names[-1]
-
-
-def _asks_for_generation(test: nodes.Node) -> bool:
-    """Whether a condition can only hold when a generation prompt was asked for, as far as its form shows."""
-    if _is_name(test, _SWITCH):
-        return True
-    if isinstance(test, nodes.And):
-        return _asks_for_generation(test.left) or _asks_for_generation(test.right)
-    if isinstance(test, nodes.Or):
-        return _asks_for_generation(test.left) and _asks_for_generation(test.right)
-    if isinstance(test, nodes.Compare):
-        return _is_name(test.expr, _SWITCH) and all(
-            op.op == "eq" and isinstance(op.expr, nodes.Const) and op.expr.value is True for op in test.ops
-        )
-    if isinstance(test, nodes.Test):
-        return test.name == "true" and _is_name(test.node, _SWITCH)
-    if isinstance(test, nodes.Filter):
-        return test.name == "default" and test.node is not None and _is_name(test.node, _SWITCH)
-    return False

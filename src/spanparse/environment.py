@@ -26,7 +26,8 @@ from spanparse.codegen import LimitedCodeGenerator, MarkingCodeGenerator
 from spanparse.cursor import Cursor
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marked import Marked, concat, runs_of
-from spanparse.origin import GENERATION
+from spanparse.origin import GENERATION, NOWHERE
+from spanparse.switch import only_adds
 from spanparse.tracked import TrackedDict
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
@@ -135,6 +136,11 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
 
+@jinja2.pass_context
+def _marked_strftime_now(context: RenderContext, layout: str) -> str:
+    return Marked.whole(_strftime_now(context, layout), NOWHERE)
+
+
 class MarkingEnvironment(ChatEnvironment):
     """The same environment for a marked render: every way of joining texts is one that keeps marks."""
 
@@ -144,6 +150,7 @@ class MarkingEnvironment(ChatEnvironment):
 
     def __init__(self) -> None:
         super().__init__()
+        self.globals["strftime_now"] = _marked_strftime_now
         self.filters["tojson"] = marked_json.dumps
         self.filters["join"] = _marked_join
         self.filters["indent"] = _marked_indent
@@ -174,6 +181,12 @@ def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
         raise TemplateError(name, f"line {error.lineno}: {error.message}") from error
     except (RecursionError, MemoryError, SyntaxError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
+
+
+@lru_cache(maxsize=256)
+def switch_only_adds(text: str) -> bool:
+    """Whether marks alone tell what `add_generation_prompt` adds to this template, which has been compiled before."""
+    return only_adds(_PLAIN.parse(text))
 
 
 def variables_read(text: str, name: str) -> frozenset[str]:

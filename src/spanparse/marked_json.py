@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spanparse.marked import Marked, concat
-from spanparse.origin import Origin
+from spanparse.origin import NOWHERE, Origin
 from spanparse.tracked import common_origin, origin_of
 
 
@@ -17,13 +17,16 @@ def dumps(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """What `json.dumps` gives, with marks: each string, number and bracket comes from its own place in the request."""
+    """What `json.dumps` gives, with marks: each string, number and bracket comes from its own place in the request.
+
+    Brackets and keys of a container that the template made itself are the template's text.
+    """
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     origin = common_origin(value)
     if origin is None:
         return text
     writer = _Writer(ensure_ascii, indent, separators, sort_keys)
-    writer.write(value, origin, 0)
+    writer.write(value, NOWHERE, 0)
     marked = concat(writer.parts)
     # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
     return marked if marked == text else Marked.whole(text, origin)

@@ -86,7 +86,7 @@ def assign_owners(
             _resolve(text, gap, left, right, starts, bos) or _by_render(gap, left, right, shown_without, unclear)
         )
         at = end
-    return Ownership(resolved, starts, frozenset(unclear))
+    return Ownership(_hand_on_headers(text, resolved, starts), starts, frozenset(unclear))
 
 
 def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
@@ -222,6 +222,54 @@ def _by_render(
         unclear.update((left, right.owner))
         return _owned(gap, left)
     return _split(gap, border, left, right.owner)
+
+
+def _hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
+    """Give a header that a template writes at the end of one message's turn to the message that it introduces.
+
+    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own.
+    """
+    last = {segment.owner: place for place, segment in enumerate(segments)}
+    result: list[Segment] = []
+    for place, segment in enumerate(segments):
+        following = segments[place + 1] if place + 1 < len(segments) else None
+        owner = segment.owner
+        assert owner is not None
+        if (
+            following is not None
+            and following.owner is not None
+            and owner >= 0
+            and following.owner >= 0
+            and last[owner] == place
+            and segment.origin.literal
+            and not _introduces(text, segments, place + 1, starts)
+        ):
+            begin = _turn_text_begin(result, owner, segment.start)
+            border = max((str.rfind(text, start, begin, segment.end) for start in starts), default=-1)
+            if border > begin and border >= segment.start:
+                result += _split([segment], border, owner, following.owner)
+                continue
+        result.append(segment)
+    return result
+
+
+def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
+    """Whether the template's text in front of a message's first field holds a start marker."""
+    owner, begin = segments[place].owner, segments[place].start
+    end = begin
+    while place < len(segments) and segments[place].owner == owner and _is_frame(segments[place]):
+        end = segments[place].end
+        place += 1
+    return any(str.find(text, start, begin, end) >= 0 for start in starts)
+
+
+def _turn_text_begin(before: Sequence[Segment], owner: int, start: int) -> int:
+    """Where the template's text that ends a message's piece begins: behind its last field, or at the piece's begin."""
+    for segment in reversed(before):
+        if segment.owner != owner or not segment.origin.literal:
+            break
+        start = segment.start
+    return start
 
 
 def _last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spanparse.cursor import Limits
+from spanparse.environment import switch_only_adds
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import Family, bos_of, family_of
 from spanparse.marked import Marked
@@ -19,10 +20,10 @@ from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transf
 from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
+from spanparse.switch import SWITCH
 from spanparse.turns import find_turns
 
 _LEADING = ("system", "developer")
-_SWITCH = "add_generation_prompt"
 _BARRIERS: Mapping[str, BarrierKind] = {
     "system": "system_start",
     "developer": "developer_start",
@@ -122,14 +123,14 @@ def _shown_without(index: int, text: str, template: TemplateSource, request: Req
 def _mark_generation(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> Marked:
     """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds.
 
-    The marks say so wherever the template writes it under an `if add_generation_prompt`. Elsewhere a render without the
-    generation prompt tells.
+    The marks say so where the template writes it under an `if add_generation_prompt` and does nothing else with the
+    switch. Elsewhere a render without the generation prompt tells.
     """
-    if not request.add_generation_prompt or _SWITCH not in template.text:
+    if not request.add_generation_prompt or SWITCH not in template.text:
         return text
     runs = text._runs
     first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
-    if first is not None and all(run.origin.literal for run in runs[first:]):
+    if switch_only_adds(template.text) and (first is None or all(run.origin.literal for run in runs[first:])):
         return text
     without = replace(request, add_generation_prompt=False)
     try:

@@ -69,7 +69,7 @@ def render_marked(
 def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: bool) -> list[tuple[str, Origin]]:
     template = compile_template(text, name, marking=marking)
     variables: dict[str, Any] = {
-        **request.kwargs,
+        **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
         "messages": track(request.messages, ("messages",)) if marking else request.messages,
         "tools": (track(request.tools, ("tools",), printable=True) if marking else request.tools) or None,
         "documents": request.kwargs.get("documents"),
@@ -96,6 +96,11 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
         where = cursor.current.message if marking else None
         raise TemplateRefused(name, " ".join(reason.split()), where) from error
     return chunks
+
+
+def _template_text(value: Any) -> Any:
+    """A template variable, marked as text that no message owns if it is text."""
+    return Marked.whole(value, NOWHERE) if isinstance(value, str) else value
 
 
 def _owned(chunk: str, current: Origin, lost: list[str]) -> str:

@@ -310,3 +310,38 @@ def test_unique_texts_stand_inside_the_span_of_their_message(name: str) -> None:
         part = next(part for part in message.parts if part.start == at)
         assert part.kind == "content"
         assert rendering.text[part.start : part.end] == given_message["content"]
+
+
+def test_a_header_written_at_the_end_of_the_turn_before_belongs_to_the_message_it_introduces() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>user\n{{ m.content }}<|im_end|>\n"
+        "<|im_start|>assistant\n{% else %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    )
+    rendering = parse(source(template), CHAT[1:])
+    assert owners(rendering) == [
+        ("0", "<|im_start|>user\n Hi! <|im_end|>\n"),
+        ("1", "<|im_start|>assistant\nHello.<|im_end|>\n"),
+        ("2", "<|im_start|>user\nBye.<|im_end|>\n<|im_start|>assistant\n"),
+    ]
+    assert [kind for kind, _ in kinds(rendering, 1)] == ["header", "content", "trailer"]
+    assert rendering.generation_prompt is None
+
+
+def test_the_generation_prompt_is_what_the_switch_adds_even_where_it_takes_text_away_elsewhere() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% if not loop.last or add_generation_prompt %}<|im_end|>\n{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% else %}{% endif %}"
+    )
+    rendering = parse(source(template), CHAT)
+    assert owners(rendering)[-1] == ("generation", "<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_json_that_a_template_builds_round_a_content_is_the_template_s_text() -> None:
+    template = "{% for m in messages %}<|start|>{{ {'output': m.content} | tojson }}<|end|>{% endfor %}"
+    rendering = parse(source(template), [{"role": "tool", "content": "sunny"}])
+    assert kinds(rendering, 0) == [
+        ("header", '<|start|>{"output": '),
+        ("tool_result", '"sunny"'),
+        ("trailer", "}<|end|>"),
+    ]

@@ -1,0 +1,67 @@
+"""How a template uses `add_generation_prompt`: whether marks alone can tell what the switch adds."""
+
+from __future__ import annotations
+
+from jinja2 import nodes
+
+SWITCH = "add_generation_prompt"
+
+
+def asks_for_generation(test: nodes.Node) -> bool:
+    """Whether a condition can only hold when a generation prompt was asked for, as far as its form shows."""
+    if is_name(test, SWITCH):
+        return True
+    if isinstance(test, nodes.And):
+        return asks_for_generation(test.left) or asks_for_generation(test.right)
+    if isinstance(test, nodes.Or):
+        return asks_for_generation(test.left) and asks_for_generation(test.right)
+    if isinstance(test, nodes.Compare):
+        return is_name(test.expr, SWITCH) and all(
+            op.op == "eq" and isinstance(op.expr, nodes.Const) and op.expr.value is True for op in test.ops
+        )
+    if isinstance(test, nodes.Test):
+        return test.name == "true" and is_name(test.node, SWITCH)
+    if isinstance(test, nodes.Filter):
+        return test.name == "default" and test.node is not None and is_name(test.node, SWITCH)
+    return False
+
+
+def is_name(node: nodes.Node, name: str) -> bool:
+    """Whether `node` is the variable `name`."""
+    return isinstance(node, nodes.Name) and node.name == name
+
+
+def only_adds(template: nodes.Template) -> bool:
+    """Whether all that the switch does is to add the text that stands directly under it.
+
+    An `else`, a negation or an assignment may take text away as well, or add some elsewhere; what such a switch adds
+    takes a second render to tell. A default for a caller that does not pass the switch is no such use.
+    """
+    return not _other_uses(template)
+
+
+def _other_uses(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.If):
+        if _is_default(node):
+            return False
+        if asks_for_generation(node.test) and not node.elif_ and not node.else_:
+            return any(_other_uses(child) for child in node.body)
+    if isinstance(node, nodes.CondExpr) and asks_for_generation(node.test):
+        empty = node.expr2 is None or (isinstance(node.expr2, nodes.Const) and not node.expr2.value)
+        return not empty or _other_uses(node.expr1)
+    if is_name(node, SWITCH):
+        return True
+    return any(_other_uses(child) for child in node.iter_child_nodes())
+
+
+def _is_default(node: nodes.If) -> bool:
+    """`{% if add_generation_prompt is not defined %}{% set add_generation_prompt = false %}{% endif %}`."""
+    test = node.test.node if isinstance(node.test, nodes.Not) else node.test
+    checks = isinstance(test, nodes.Test) and test.name in ("defined", "undefined") and is_name(test.node, SWITCH)
+    return checks and all(
+        isinstance(child, nodes.Assign) or (isinstance(child, nodes.Output) and _is_blank(child)) for child in node.body
+    )
+
+
+def _is_blank(output: nodes.Output) -> bool:
+    return all(isinstance(child, nodes.TemplateData) and not child.data.strip() for child in output.nodes)
