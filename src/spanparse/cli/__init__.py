@@ -20,7 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `arguments` are those of the process unless given. Errors are one line on standard error.
     """
-    from spanparse.cli.app import app
-    from spanparse.cli.guard import run_guarded
+    try:
+        from spanparse.cli.app import app
+        from spanparse.cli.guard import run_guarded
 
-    return run_guarded(app, sys.argv[1:] if arguments is None else arguments)
+        return run_guarded(app, sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        # Also while the commands are still being imported.
+        sys.stderr.write("spanparse: interrupted\n")
+        return 2

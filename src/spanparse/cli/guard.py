@@ -21,7 +21,7 @@ _ERROR_MODULES: Final = frozenset({"spanparse.errors", "planner.errors", "runtim
 
 
 def run_guarded(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Runs `app` and returns the exit code. Lets no exception out, whatever a command raises."""
+    """Runs `app` and returns the exit code. Lets no exception out, whatever a command raises, but an interrupt."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets its escape instead of an error.
@@ -33,8 +33,6 @@ def run_guarded(app: typer.Typer, arguments: Sequence[str]) -> int:
         return exit_.exit_code
     except typer.TyperException as error:
         return _usage_error(error)
-    except KeyboardInterrupt:
-        error_line("interrupted")
     except BrokenPipeError:
         # Whoever read the output has seen enough. What is left to flush at exit must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

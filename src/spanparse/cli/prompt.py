@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, parse_settings
-from spanparse.errors import ConversationError, TemplateLimit
+from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.parse import parse_request, request_of
 from spanparse.render import render_plain
 from spanparse.sample import fit, sample_messages
@@ -18,7 +19,7 @@ from spanparse.sources import TemplateSource, load_source
 from spanparse.stability import with_stability
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from spanparse.spans import Rendering
 
@@ -48,6 +49,18 @@ def load_prompt(
 ) -> Prompt:
     """Reads the files, renders, and warns on standard error of what the template dropped."""
     kwargs = parse_settings(settings)
+    with _naming_missing_tokens():
+        return _rendered(source, variant, messages, tools, kwargs, add_generation_prompt)
+
+
+def _rendered(
+    source: str,
+    variant: str | None,
+    messages: str | None,
+    tools: str | None,
+    kwargs: dict[str, Any],
+    add_generation_prompt: bool,
+) -> Prompt:
     tool_data = None if tools is None else read_input(tools)
     conversation, sample = None, None
     if messages is not None:
@@ -69,6 +82,18 @@ def load_prompt(
         rendering = with_stability(rendering, template, request)
     _warn_of_drops(template, rendering)
     return Prompt(template, conversation, rendering, sample)
+
+
+@contextlib.contextmanager
+def _naming_missing_tokens() -> Iterator[None]:
+    """Tells what to do where a bare template wants a special token that only its tokenizer's files name."""
+    try:
+        yield
+    except TemplateRefused as refused:
+        missing = re.search(r"'(\w+_token)' is undefined", str(refused))
+        if missing is None:
+            raise
+        raise SpanparseError(f"{refused} (--set {missing[1]}=TEXT gives it)") from refused
 
 
 def load_template(source: str, variant: str | None = None, *, tools: bool = False) -> TemplateSource:

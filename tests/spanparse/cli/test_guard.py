@@ -56,8 +56,12 @@ def test_wrong_usage_is_one_line_that_names_the_option(cli: Run, arguments: list
     assert said in cli(*arguments).error
 
 
-def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert code_of(KeyboardInterrupt(), capsys) == (2, "spanparse: interrupted\n")
+def test_an_interrupt_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spanparse.cli.prompt.load_prompt", interrupted)
+    assert cli("inspect", "chatml").error == "interrupted"
 
 
 def test_an_operating_system_error_names_its_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,6 +238,14 @@ def test_a_template_that_raises_is_quoted_in_one_line(cli: Run, conversation: Ru
     assert "only roses␛[0m" in error
 
 
+def test_a_special_token_that_a_bare_template_lacks_is_asked_for(cli: Run, conversation: Run, tmp_path: Path) -> None:
+    template = tmp_path / "begins.jinja"
+    template.write_text("{{ bos_token + messages[0].content }}")
+    arguments = ("inspect", template, "--messages", conversation([USER]))
+    assert "'bos_token' is undefined (--set bos_token=TEXT gives it)" in cli(*arguments).error
+    assert cli(*arguments, "--set", "bos_token=<s>", "--json").json["text"] == "<s>Hello"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
