@@ -51,7 +51,7 @@ def inspect(
         settings=settings or (),
         add_generation_prompt=not no_generation_prompt,
     )
-    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content)
+    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, quick=not tokens)
     if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
     if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanparse.cli.prompt import is_tiny
-from spanparse.errors import MissingExtra
+from spanparse.errors import SourceError
 
 if TYPE_CHECKING:
     from spanparse.cli.prompt import Prompt
@@ -18,7 +18,7 @@ def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | 
     """The backend, and where there is none, why not.
 
     One that was told must load: raises `SourceError` (`MissingExtra` for a GGUF without the runtime). The source's own
-    is taken if this installation can read it.
+    is taken if it can be read.
     """
     if told is not None:
         return _load(told), None
@@ -26,12 +26,20 @@ def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | 
         return None, "no tokenizer given (--tokenizer)"
     try:
         return _load(template.tokenizer), None
-    except MissingExtra as missing:
-        return None, str(missing)
+    except SourceError as error:
+        return None, str(error)
 
 
-def map_tokens(prompt: Prompt, told: str | None, *, trust_content: bool) -> tuple[TokenMap | None, str | None]:
-    """The tokens of a rendered prompt, and where there are none, why not. Raises as `find_backend`."""
+def map_tokens(
+    prompt: Prompt, told: str | None, *, trust_content: bool, quick: bool = False
+) -> tuple[TokenMap | None, str | None]:
+    """The tokens of a rendered prompt, and where there are none, why not. Raises as `find_backend`.
+
+    With `quick` a GGUF's own vocabulary is left alone: llama.cpp may take seconds to load it.
+    """
+    own = prompt.template.tokenizer
+    if quick and told is None and own is not None and own.endswith(".gguf"):
+        return None, f"--tokenizer {own} gives them"
     backend, why_none = find_backend(told, prompt.template)
     if backend is None:
         return None, why_none

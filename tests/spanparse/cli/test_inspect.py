@@ -210,10 +210,29 @@ def test_a_gguf_is_inspected_without_the_runtime(cli: Run, tmp_path: Path, monke
     model = tmp_path / "model.gguf"
     assert cli("model", "hybrid", "--out", model).code == 0
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    found = cli("inspect", model, "--json")
-    assert found.json["tokens"] is None
-    assert "[runtime] extra" in cli("inspect", model).out
+    assert cli("inspect", model, "--json").json["tokens"] is None
     assert "[runtime] extra" in cli("inspect", model, "--tokenizer", model).error
+    assert "[runtime] extra" in cli("inspect", model, "--tokens").error
+
+
+def test_a_ggufs_vocabulary_is_read_when_it_is_asked_for(cli: Run, tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="reading a vocabulary needs the [runtime] extra")
+    model = tmp_path / "model.gguf"
+    assert cli("model", "hybrid", "--out", model).code == 0
+    assert f"tokens unknown: --tokenizer {model} gives them" in cli("inspect", model).out
+    counts = {
+        cli("inspect", *arguments, "--json").json["tokens"]["count"]
+        for arguments in ([model, "--tokenizer", model], [model, "--tokens"], ["hybrid"])
+    }
+    assert len(counts) == 1
+
+
+def test_a_broken_tokenizer_beside_a_template_leaves_the_tokens_unknown(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[-1].content }}")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    found = cli("inspect", tmp_path)
+    assert found.code == 0
+    assert "tokens unknown: " in found.out
 
 
 @pytest.mark.parametrize(
