@@ -46,11 +46,6 @@ def predict(
         add_generation_prompt=not no_generation_prompt,
     )
     backend, why_none = find_backend(tokenizer, prompt.template)
-    tokens = None
-    if backend is not None:
-        from spanparse.tokens import token_map
-
-        tokens = token_map(prompt.rendering, backend, template=prompt.template.text, trust_content=trust_content)
     request = request_of(
         prompt.template,
         prompt.conversation.messages,
@@ -58,9 +53,7 @@ def predict(
         kwargs=prompt.conversation.kwargs,
         add_generation_prompt=not no_generation_prompt,
     )
-    found = predict_rendering(
-        prompt.rendering, prompt.template, request, tokens=tokens, backend=backend, trust_content=trust_content
-    )
+    found = predict_rendering(prompt.rendering, prompt.template, request, backend=backend, trust_content=trust_content)
     if not as_json:
         _show(console(), prompt, found, why_none)
         return
@@ -100,19 +93,22 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
 def _show_table(screen: Console, found: Prediction) -> None:
     from spanparse.cli.tables import cell, new_table
 
-    columns = ["next request", "kept", "lost"]
-    if found.prompt_tokens is not None:
-        columns += ["tokens kept", "tokens lost"]
-    table = new_table(*columns, "diverges at", right=columns[1:])
+    unit = "" if found.prompt_tokens is None else " (tokens)"
+    table = new_table("next request", f"kept{unit}", f"lost{unit}", "diverges at", right=(f"kept{unit}", f"lost{unit}"))
     table.columns[0].no_wrap = True
     for outcome in found.continuations:
-        numbers: list[int | None] = [outcome.kept_chars, outcome.lost_chars]
-        if found.prompt_tokens is not None:
-            numbers += [outcome.kept_tokens, outcome.lost_tokens]
+        kept = _count(outcome.kept_chars, outcome.kept_tokens)
+        lost = _count(outcome.lost_chars, outcome.lost_tokens)
         where = _where(outcome.diverges) if outcome.reason is None else outcome.reason
-        cells = [outcome.name, *("–" if number is None else f"{number:,}" for number in numbers), where]
-        table.add_row(*map(cell, cells), style=None if outcome.lost_chars else "green" if not outcome.reason else "dim")
+        style = "dim" if outcome.reason else None if outcome.lost_chars else "green"
+        table.add_row(*map(cell, (outcome.name, kept, lost, where)), style=style)
     screen.print(table)
+
+
+def _count(chars: int | None, tokens: int | None) -> str:
+    if chars is None:
+        return "–"
+    return f"{chars:,}" if tokens is None else f"{chars:,} ({tokens:,})"
 
 
 def _details(outcomes: Iterable[Outcome]) -> list[tuple[list[str], Sequence[Change], Sequence[Remedy]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, final
 
-from spanparse.spans import Piece
+from spanparse.spans import Piece, Rendering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,21 +18,20 @@ _AHEAD = 256
 
 @final
 class TokenCounter:
-    """Counts kept tokens of one prompt. `caller_text` is that of its rendering."""
+    """Counts kept tokens of one prompt; `tokens` is the map that `backend` made of its rendering."""
 
     def __init__(
         self,
-        text: str,
-        caller_text: Sequence[Piece],
+        rendering: Rendering,
         tokens: TokenMap,
         backend: Backend,
         *,
-        template: str | None,
+        template: str,
         trust_content: bool,
     ) -> None:
-        self._text = text
-        self._caller_text = caller_text
-        self._caller_starts = [piece.start for piece in caller_text]
+        self._text = rendering.text
+        self._caller_text = rendering.caller_text
+        self._caller_starts = [piece.start for piece in rendering.caller_text]
         self._tokens = tokens
         self._backend = backend
         self._template = template

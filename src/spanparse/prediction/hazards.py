@@ -32,6 +32,9 @@ _STAMP: Final = re.compile(
 # Many lines that hold a date are fixed (opening hours, a release); these words say that it is that of the request.
 _NOW: Final = re.compile(r"\b(?:now|currently|current|today|session|request|timestamp|as of)\b", re.IGNORECASE)
 _LEADING: Final = ("system", "developer")
+# A longer one is no line that could be moved by itself: the whole text, in a template's or client's one paragraph.
+_LONGEST_LINE: Final = 300
+_QUOTED: Final = 100
 
 
 class _Line(NamedTuple):
@@ -83,6 +86,8 @@ def _volatile_line(renderer: Renderer, places: Places, text: str) -> Hazard | No
         return None
     lost = len(text) - common_prefix(text, following)
     quoted = " ".join(content[line.start : line.end].split())
+    if len(quoted) > _QUOTED:
+        quoted = f"{quoted[: _QUOTED - 1]}…"
     remedies = _at_the_end(renderer, line, changed, lost)
     return _hazard(
         "volatile_line",
@@ -100,6 +105,8 @@ def _at_the_end(renderer: Renderer, line: _Line, changed: str, lost: int) -> lis
     content: str = messages[line.message]["content"]
     last = next((i for i in reversed(range(len(messages))) if messages[i].get("role") == "user"), None)
     if last is None or last <= line.message or not isinstance(messages[last].get("content"), str):
+        return []
+    if line.end - line.start > _LONGEST_LINE:
         return []
     grown = len(changed) - len(content)
     shortened = _with(messages, line.message, content[: line.start] + content[line.end :].removeprefix("\n"))

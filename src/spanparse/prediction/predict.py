@@ -51,18 +51,11 @@ def predict(
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
     )
-    rendering = parse_request(template, request, limits=limits)
-    tokens = None
-    if backend is not None:
-        from spanparse.tokens import token_map
-
-        tokens = token_map(rendering, backend, template=template.text, trust_content=trust_content)
     return predict_rendering(
-        rendering,
+        parse_request(template, request, limits=limits),
         template,
         request,
         limits=limits,
-        tokens=tokens,
         backend=backend,
         trust_content=trust_content,
         remedies=remedies,
@@ -75,28 +68,24 @@ def predict_rendering(
     request: Request,
     *,
     limits: Limits = DEFAULT_LIMITS,
-    tokens: TokenMap | None = None,
     backend: Backend | None = None,
+    tokens: TokenMap | None = None,
     trust_content: bool = False,
     remedies: bool = True,
 ) -> Prediction:
     """`predict` for a `request` that is already parsed to `rendering`: costs no parse.
 
-    `tokens` is its token map, made by `backend` with the same `trust_content`; tokens are counted if both are given.
-    Raises `TemplateLimit`.
+    `tokens` is the token map that `backend` made of it with the same `trust_content`; it is made if only the latter is
+    given. Raises what `render_plain` raises, but for refusals, and what `token_map` raises.
     """
     counter = None
-    if tokens is not None and backend is not None:
+    if backend is not None:
         from spanparse.prediction.counting import TokenCounter
+        from spanparse.tokens import token_map
 
-        counter = TokenCounter(
-            rendering.text,
-            rendering.caller_text,
-            tokens,
-            backend,
-            template=template.text,
-            trust_content=trust_content,
-        )
+        if tokens is None:
+            tokens = token_map(rendering, backend, template=template.text, trust_content=trust_content)
+        counter = TokenCounter(rendering, tokens, backend, template=template.text, trust_content=trust_content)
     return _Predictor(rendering, Renderer(template, request, limits), counter).prediction(remedies)
 
 
@@ -162,8 +151,7 @@ class _Predictor:
         return Outcome(continuation.name, kept, len(text) - kept, kept_tokens, lost_tokens, diverges, found)
 
     def _remedies(self) -> dict[ContinuationName, tuple[Remedy, ...]]:
-        # The deepest loss comes first: it tells soonest whether a variable changes anything.
-        lossy = sorted(self._lossy, key=lambda entry: entry.kept)
+        lossy = sorted(self._lossy, key=lambda entry: -len(entry.continuation.messages))
         if not lossy:
             return {}
         found: dict[ContinuationName, tuple[Remedy, ...]] = {}

@@ -35,17 +35,15 @@ class Lossy(NamedTuple):
 def kwarg_remedies(renderer: Renderer, present: Rendering, lossy: Sequence[Lossy]) -> list[list[Remedy]]:
     """For each of `lossy` the variables that make the template keep more of the `present` prompt, the best one first.
 
-    Costs one render for each value that is tried, and where it changes something one more for the present request and
-    for each other member of `lossy`.
+    Costs two renders for each value that is tried, of the present request and of the first of `lossy`, and where they
+    change, one for each of the others. So the first should be the one with most in it.
     """
     found: list[list[Remedy]] = [[] for _ in lossy]
     for name, value in _candidates(renderer):
         setting = {name: value}
-        first = renderer.try_render(lossy[0].continuation.messages, kwargs=setting)
-        if first is None or first == lossy[0].following:
-            continue
         base = renderer.try_render(renderer.request.messages, kwargs=setting)
-        if base is None:
+        first = None if base is None else renderer.try_render(lossy[0].continuation.messages, kwargs=setting)
+        if base is None or first is None or (base == present.text and first == lossy[0].following):
             continue
         also = "" if _asks_the_same(present, base) else " (which also changes what the model is asked to do)"
         for place, (continuation, _, kept) in enumerate(lossy):
