@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,26 +87,28 @@ def run(
             )
         )
         verifier = stack.enter_context(Verifier(engine)) if verify else None
-        lines = play(engine, _watched(played, quiet=as_json), verifier=verifier, token_ids=token_ids)
-        if as_json:
-            reports = list(_written(lines))
-        else:
-            reports = list(lines)
-            _show(reports, verified=verify)
-    if any(report["finish"] == "error" or (report.get("verify") or {}).get("identical") is False for report in reports):
+        reports, failed = [], False
+        for report in play(engine, _watched(played, quiet=as_json), verifier=verifier, token_ids=token_ids):
+            failed |= _is_finding(report)
+            if as_json:
+                write_json(report, indent=None)
+                sys.stdout.flush()
+            else:
+                reports.append(report)
+    if not as_json:
+        _show(reports, verified=verify)
+    if failed:
         raise typer.Exit(FINDINGS)
+
+
+def _is_finding(report: dict[str, Any]) -> bool:
+    return report["finish"] == "error" or (report.get("verify") or {}).get("identical") is False
 
 
 def _watched(requests: list[Request], *, quiet: bool) -> Iterator[Request]:
     """The requests, with a bar on standard error that counts them as they are taken."""
     with progress(quiet=quiet) as display:
         yield from display.track(requests, description="requests")
-
-
-def _written(reports: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for report in reports:
-        write_json(report, indent=None)
-        yield report
 
 
 def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
