@@ -17,10 +17,11 @@ test: $(VENV)/.with-dev
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pytest
 
-$(VENV)/bin/python:
+# pip comes last, so a venv that was left half made (Debian without python3-venv) is made again.
+$(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.with-runtime: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.with-runtime: pyproject.toml | $(VENV)/bin/pip
 	$(VENV)/bin/pip install --quiet --editable '.[runtime]'
 	touch $@
 
