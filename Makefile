@@ -22,6 +22,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.with-runtime: pyproject.toml | $(VENV)/bin/pip
+	@echo 'Installing. The first time llama.cpp is compiled, which takes some minutes.'
 	$(VENV)/bin/pip install --quiet --editable '.[runtime]'
 	touch $@
 
