@@ -16,6 +16,8 @@ from spanparse.origin import Origin, Run
 
 Runs = tuple[Run, ...]
 
+# Runs are made by the thousand; a NamedTuple's own constructor is a Python function.
+_new = tuple.__new__
 _CONVERSION = re.compile(r"%[sd%]")
 
 
@@ -37,7 +39,9 @@ class Marked(str):
     @classmethod
     def whole(cls, text: str, origin: Origin, source: int = -1) -> Marked:
         """All of `text` from one origin."""
-        return cls(text, (Run(0, len(text), origin, source),) if text else ())
+        self = str.__new__(cls, text)
+        self._runs = (_new(Run, (0, len(text), origin, source)),) if text else ()
+        return self
 
     def __str__(self) -> str:
         return self
@@ -50,6 +54,8 @@ class Marked(str):
         text = str.__getitem__(self, slice(start, end))
         if not text:
             return Marked("")
+        if len(text) == len(self):
+            return self
         runs = []
         for run in self._runs:
             if run.start >= end:
@@ -59,7 +65,7 @@ class Marked(str):
             left = run.start if run.start > start else start
             right = run.end if run.end < end else end
             source = run.source + left - run.start if run.source >= 0 else -1
-            runs.append(Run(left - start, right - start, run.origin, source))
+            runs.append(_new(Run, (left - start, right - start, run.origin, source)))
         return Marked(text, tuple(runs))
 
     def __getitem__(self, key: SupportsIndex | slice) -> Marked:
@@ -269,12 +275,15 @@ class Marked(str):
 def concat(parts: Iterable[str]) -> Marked:
     """Join `parts`, some of them marked, into one marked text."""
     parts = tuple(parts)
+    if len(parts) == 1 and type(parts[0]) is Marked:
+        return parts[0]
     runs: list[Run] = []
     at = 0
     for part in parts:
         if type(part) is Marked:
             if at:
-                runs.extend([Run(start + at, end + at, origin, source) for start, end, origin, source in part._runs])
+                for start, end, origin, source in part._runs:
+                    runs.append(_new(Run, (start + at, end + at, origin, source)))
             else:
                 runs.extend(part._runs)
         at += len(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from spanparse.marked import Marked, concat
@@ -17,9 +18,10 @@ def dumps(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """What `json.dumps` gives, with marks: each string, number and bracket comes from its own place in the request.
+    """What `json.dumps` gives, with marks: each value comes from its own place in the request.
 
-    Brackets and keys of a container that the template made itself are the template's text.
+    A tool's schema and a call's arguments are one value each. Brackets and keys of a container that the template made
+    itself are the template's text.
     """
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     origin = common_origin(value)
@@ -30,6 +32,12 @@ def dumps(
     marked = concat(writer.parts)
     # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
     return marked if marked == text else Marked.whole(text, origin)
+
+
+def is_leaf(origin: Origin) -> bool:
+    """Whether a container is printed as one value: each tool, and the arguments of each call."""
+    path = origin.path
+    return (len(path) > 1 and path[0] == "tools") or "arguments" in path
 
 
 class _Writer:
@@ -46,7 +54,16 @@ class _Writer:
 
     def write(self, value: Any, parent: Origin, depth: int) -> None:
         origin = origin_of(value) or parent
-        if isinstance(value, str):
+        if isinstance(value, (dict, list)) and is_leaf(origin):
+            text = json.dumps(
+                value,
+                ensure_ascii=self._ascii,
+                indent=self._indent,
+                separators=(self._comma, self._colon),
+                sort_keys=self._sort,
+            )
+            self._add(text if self._indent is None else text.replace("\n", "\n" + self._indent * depth), origin)
+        elif isinstance(value, str):
             self._string(value, origin)
         elif isinstance(value, dict):
             items = sorted(value.items()) if self._sort else list(value.items())
@@ -73,7 +90,7 @@ class _Writer:
         self._add(outer + closing, origin)
 
     def _string(self, value: str, origin: Origin) -> None:
-        escaped = json.dumps(value, ensure_ascii=self._ascii)
+        escaped = (encode_basestring_ascii if self._ascii else encode_basestring)(value)
         if isinstance(value, Marked) and len(escaped) == len(value) + 2:
             self._add('"', origin)
             self.parts.append(value)

@@ -80,16 +80,17 @@ def track(value: Any, path: Path, printable: bool = False) -> Any:
 
     With `printable`, so do the keys and numbers inside, as they do in tool call arguments in any case.
     """
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return Marked.whole(value, Origin(path), 0)
-    if isinstance(value, dict):
+    if kind is dict:
         result = {}
         for key, item in value.items():
             below = (*path, key)
             name = Marked.whole(key, Origin(below)) if printable and isinstance(key, str) else key
             result[name] = track(item, below, printable or key == "arguments")
         return TrackedDict(result, Origin(path))
-    if isinstance(value, (list, tuple)):
+    if kind is list:
         return TrackedList([track(item, (*path, i), printable) for i, item in enumerate(value)], Origin(path))
     if printable and isinstance(value, (int, float)) and not isinstance(value, bool):
         number = TrackedInt(value) if isinstance(value, int) else TrackedFloat(value)

@@ -39,6 +39,16 @@ def test_marked_json_is_what_json_dumps_gives(value: dict[str, Any], style: dict
     assert runs[-1].end == len(expected)
 
 
+def test_the_arguments_of_a_call_are_one_value() -> None:
+    call = {"name": "look", "arguments": {"at": ["it", 3]}}
+    for style in ({}, {"indent": 2}):
+        marked = dumps(track(call, ("messages", 0, "tool_calls", 0, "function")), **style)
+        assert str.__str__(marked) == json.dumps(call, **style)
+        runs = [run for run in runs_of(marked) if run.origin.path[-1] == "arguments"]
+        assert len(runs) == 1
+        assert json.loads(str.__str__(marked)[runs[0].start : runs[0].end]) == call["arguments"]
+
+
 def test_each_tool_of_a_serialised_list_comes_from_its_own_place() -> None:
     marked = dumps(track([{"name": "a"}, {"name": "b", "n": 3}], ("tools",), printable=True))
     shown: dict[object, str] = {}
@@ -49,9 +59,9 @@ def test_each_tool_of_a_serialised_list_comes_from_its_own_place() -> None:
 
 
 def test_a_string_without_escapes_is_a_verbatim_copy() -> None:
-    marked = dumps(track({"city": "Århus"}, ("messages", 0, "arguments")))
+    marked = dumps(track({"city": "Århus"}, ("messages", 0, "content")))
     copies = [(str.__str__(marked)[r.start : r.end], r.origin.field) for r in runs_of(marked) if r.source == 0]
-    assert copies == [("Århus", "arguments.city")]
+    assert copies == [("Århus", "content.city")]
 
 
 def test_values_that_are_not_from_the_request_stay_unmarked() -> None:
