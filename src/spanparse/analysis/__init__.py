@@ -1,0 +1,46 @@
+"""What a chat template writes, reads, refuses and does to messages, found by trying small conversations on it."""
+
+from __future__ import annotations
+
+from spanparse.analysis.analyse import DEFAULT_ANALYSIS_LIMITS, analyse
+from spanparse.analysis.document import to_json
+from spanparse.analysis.findings import (
+    Analysis,
+    Bos,
+    Change,
+    Clock,
+    Effect,
+    GenerationPrompt,
+    Habit,
+    LlamaCpp,
+    Medium,
+    Reasoning,
+    RoleMarkers,
+    SpecialToken,
+    ToolCalls,
+    ToolsBlock,
+    Variable,
+    Verdict,
+)
+
+__all__ = [
+    "DEFAULT_ANALYSIS_LIMITS",
+    "Analysis",
+    "Bos",
+    "Change",
+    "Clock",
+    "Effect",
+    "GenerationPrompt",
+    "Habit",
+    "LlamaCpp",
+    "Medium",
+    "Reasoning",
+    "RoleMarkers",
+    "SpecialToken",
+    "ToolCalls",
+    "ToolsBlock",
+    "Variable",
+    "Verdict",
+    "analyse",
+    "to_json",
+]

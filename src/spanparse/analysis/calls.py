@@ -1,0 +1,229 @@
+"""How tool calls are written, and where the definitions of the tools stand."""
+
+from __future__ import annotations
+
+import ast
+import json
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
+
+from spanparse.analysis.affixes import shared_end, shared_start
+from spanparse.analysis.findings import Reasoning, RoleMarkers, ToolCalls, ToolsBlock
+from spanparse.analysis.probes import (
+    CALL,
+    CALL_ANSWERED,
+    CALL_BARE,
+    CALL_IDS,
+    CALL_LAST,
+    CALLS,
+    FUNCTIONS,
+    KEYS,
+    STRING_ARGUMENTS,
+    STRING_CALL,
+    TOOLS,
+    TOOLS_ALONE,
+    TOOLS_SYSTEM,
+    TOOLS_TURNS,
+    VALUES,
+    Probe,
+)
+from spanparse.analysis.trials import Trials
+from spanparse.spans import MessageSpan, Part, Rendering
+
+_SITUATIONS: Final = (
+    (TOOLS_ALONE, "without a system message"),
+    (TOOLS_SYSTEM, "with a system message"),
+    (TOOLS_TURNS, "in a long conversation"),
+)
+_ID: Final = "{id}"
+
+
+class _Calls(NamedTuple):
+    """The text of a message up to its first call's name, and so on: name, separator, arguments, and what is between."""
+
+    lead: str
+    separator: str
+    gaps: tuple[str, ...]
+    tail: str
+    arguments: str
+
+
+def find_tool_calls(trials: Trials, assistant: RoleMarkers | None, reasoning: Reasoning | None) -> ToolCalls | None:
+    """The markers of tool calls; None if no probe shows a call."""
+    several = _calls_in(trials.accepted(CALLS), assistant, 2)
+    # Arguments as an object may be what it refuses.
+    alone = (_calls_in(trials.accepted(probe), assistant, 1) for probe in (CALL_ANSWERED, CALL, CALL_LAST, STRING_CALL))
+    single = next((found for found in alone if found), None)
+    shown = several or single
+    if shown is None:
+        return None
+    lead, tail = _behind(shown.lead, reasoning), shown.tail
+    start, end, section_start, section_end, between = lead, tail, "", "", None
+    if shown.gaps:
+        start = shared_end([lead, shown.gaps[0]])
+        rest = shown.gaps[0][: len(shown.gaps[0]) - len(start)]
+        end = shared_start([tail, rest])
+        section_start = lead[: len(lead) - len(start)]
+        section_end = tail[len(end) :]
+        between = rest[len(end) :]
+    separator, notation = shown.separator, _notation(shown.arguments)
+    if notation == "own" and (bare := _bare(trials)):
+        # What also stands where there are no arguments is the call's, the rest belongs to the arguments.
+        separator = shared_start([separator, bare])
+        end = shared_end([end, bare]) or end
+    return ToolCalls(
+        section_start if section_start.strip() else "",
+        start,
+        separator,
+        end,
+        between,
+        section_end if section_end.strip() else "",
+        notation,
+        _string_arguments(trials),
+    )
+
+
+def _behind(lead: str, reasoning: Reasoning | None) -> str:
+    """`lead` without the empty think block that some templates write in front of calls."""
+    end = (reasoning.end if reasoning else None) or ""
+    return lead[lead.rindex(end.strip()) + len(end.strip()) :] if end.strip() and end.strip() in lead else lead
+
+
+def _bare(trials: Trials) -> str | None:
+    """What follows the name of a call without arguments, up to the next message."""
+    rendering = trials.accepted(CALL_BARE)
+    for message in rendering.messages if rendering else ():
+        for part in message.parts:
+            name = next((child for child in part.children if child.kind == "name"), None)
+            if rendering is not None and part.kind == "tool_call" and name is not None:
+                return _anonymous(rendering.text[name.end : part.end])
+    return None
+
+
+def _calls_in(rendering: Rendering | None, assistant: RoleMarkers | None, count: int) -> _Calls | None:
+    """The calls of the first message that has as many, if the names and arguments of all of them are shown."""
+    if rendering is None:
+        return None
+    message = next((m for m in rendering.messages if any(part.kind == "tool_call" for part in m.parts)), None)
+    if message is None:
+        return None
+    text = rendering.text
+    fields: list[tuple[Part, Part]] = []
+    for call in (part for part in message.parts if part.kind == "tool_call"):
+        children = {child.kind: child for child in call.children}
+        if children.keys() >= {"name", "arguments"}:
+            fields.append((children["name"], children["arguments"]))
+    if len(fields) != count or any(name.start > arguments.start for name, arguments in fields):
+        return None
+    piece = next(piece for piece in message.pieces if piece.start <= fields[0][0].start < piece.end)
+    begin = (assistant.start if assistant else None) or ""
+    close = (assistant.end if assistant else None) or ""
+    lead = text[piece.start : fields[0][0].start].removeprefix(begin)
+    tail = _without_end(text[fields[-1][1].end : piece.end], close)
+    gaps = tuple(text[a.end : b.start] for (_, a), (b, _) in pairwise(fields))
+    name, arguments = fields[0]
+    return _Calls(
+        _anonymous(lead),
+        _anonymous(text[name.end : arguments.start]),
+        tuple(map(_anonymous, gaps)),
+        _anonymous(tail),
+        text[arguments.start : arguments.end],
+    )
+
+
+def _without_end(tail: str, end: str) -> str:
+    for ending in (end, end.rstrip()):
+        if ending and tail.endswith(ending):
+            return tail.removesuffix(ending)
+    return tail
+
+
+def _anonymous(text: str) -> str:
+    """`text` with the ids of calls replaced, since every call has its own."""
+    for identifier in CALL_IDS:
+        text = text.replace(identifier, _ID)
+    return text
+
+
+def _notation(arguments: str) -> Literal["json", "python", "own"]:
+    return "json" if _json(arguments) is not None else "python" if _python(arguments) is not None else "own"
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _python(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _string_arguments(trials: Trials) -> Literal["verbatim", "encoded again", "rewritten", "dropped"] | None:
+    rendering = trials.accepted(STRING_CALL)
+    if rendering is None:
+        return None
+    message = rendering.messages[1]
+    text = "".join(rendering.text[piece.start : piece.end] for piece in message.pieces)
+    if STRING_ARGUMENTS in text:
+        return "verbatim"
+    if json.dumps(STRING_ARGUMENTS) in text:
+        return "encoded again"
+    return "rewritten" if VALUES[0] in text else "dropped"
+
+
+def tools_blocks(trials: Trials) -> tuple[ToolsBlock, ...]:
+    """Where the tool definitions stand, for each situation in which they are shown."""
+    blocks = []
+    for probe, situation in _SITUATIONS:
+        rendering = trials.accepted(probe)
+        if rendering is not None and (block := _block(rendering, probe, situation)):
+            blocks.append(block)
+    return tuple(blocks)
+
+
+def _block(rendering: Rendering, probe: Probe, situation: str) -> ToolsBlock | None:
+    for part in rendering.preamble.parts:
+        if part.kind == "tools":
+            return ToolsBlock(situation, None, None, None, _format(rendering, part), _separate(part))
+    for message in rendering.messages:
+        for part in message.parts:
+            if part.kind == "tools":
+                which, place = _which(rendering, message), _place(message, part)
+                return ToolsBlock(situation, message.role, which, place, _format(rendering, part), _separate(part))
+    return None
+
+
+def _which(rendering: Rendering, message: MessageSpan) -> Literal["only", "first", "last", "other"]:
+    alike = [other.index for other in rendering.messages if other.role == message.role]
+    if len(alike) == 1:
+        return "only"
+    return "first" if message.index == alike[0] else "last" if message.index == alike[-1] else "other"
+
+
+def _place(message: MessageSpan, block: Part) -> Literal["before the text", "after the text", "no text"]:
+    texts = [part for part in message.parts if part.kind == "content"]
+    if not texts:
+        return "no text"
+    return "before the text" if block.start < texts[0].start else "after the text"
+
+
+def _separate(block: Part) -> bool:
+    return len(block.children) == len(TOOLS)
+
+
+def _format(rendering: Rendering, block: Part) -> Literal["json", "indented json", "python", "own"]:
+    first = block.children[0] if block.children else block
+    text = rendering.text[first.start : first.end].strip()
+    opening = text.find("{")
+    if FUNCTIONS[0] not in text or KEYS[0] not in text or opening < 0:
+        return "own"
+    try:
+        json.JSONDecoder().raw_decode(text, opening)
+    except ValueError:
+        return "python" if _python(text[opening : text.rfind("}") + 1]) is not None else "own"
+    return "indented json" if "\n" in text else "json"
