@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spanparse.analysis import Analysis, analyse
 from spanparse.cursor import Limits
 from spanparse.errors import (
     ConversationError,
@@ -14,12 +15,14 @@ from spanparse.errors import (
 )
 from spanparse.parse import parse, parse_request, request_of
 from spanparse.prediction import Prediction, predict, predict_rendering
+from spanparse.provenance import Provenance, Source, trace
 from spanparse.render import Request, render_plain
 from spanparse.sources import TemplateSource, load_source
 from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
 from spanparse.stability import stable_prefix, with_stability
 
 __all__ = [
+    "Analysis",
     "Barrier",
     "ConversationError",
     "Limits",
@@ -29,14 +32,17 @@ __all__ = [
     "Piece",
     "Preamble",
     "Prediction",
+    "Provenance",
     "Rendering",
     "Request",
+    "Source",
     "SourceError",
     "SpanparseError",
     "TemplateError",
     "TemplateLimit",
     "TemplateRefused",
     "TemplateSource",
+    "analyse",
     "load_source",
     "parse",
     "parse_request",
@@ -45,5 +51,6 @@ __all__ = [
     "render_plain",
     "request_of",
     "stable_prefix",
+    "trace",
     "with_stability",
 ]

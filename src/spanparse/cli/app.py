@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spanparse.cli.analyse import analyse
 from spanparse.cli.demo import demo
 from spanparse.cli.inspect import inspect
 from spanparse.cli.model import model
@@ -42,6 +43,7 @@ def _common(
 
 app.command()(inspect)
 app.command()(predict)
+app.command()(analyse)
 app.command()(plan)
 app.command()(model)
 app.command()(run)
