@@ -28,12 +28,14 @@ class Cursor:
     """State of one render, reached from the compiled template.
 
     `current` is the origin of the tracked value that the innermost loop over the request holds, `NOWHERE` outside.
+    `detailed` asks for the origin of each value inside serialised tools and arguments.
     """
 
-    __slots__ = ("_deadline", "_limits", "_literals", "_steps", "current")
+    __slots__ = ("_deadline", "_limits", "_literals", "_steps", "current", "detailed")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, detailed: bool = False) -> None:
         self.current = NOWHERE
+        self.detailed = detailed
         self._limits = limits
         self._deadline = time.monotonic() + limits.seconds
         self._steps = 0

@@ -141,6 +141,18 @@ def _marked_strftime_now(context: RenderContext, layout: str) -> str:
     return Marked.whole(_strftime_now(context, layout), NOWHERE)
 
 
+@jinja2.pass_context
+def _marked_tojson(
+    context: RenderContext,
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return marked_json.dumps(value, ensure_ascii, indent, separators, sort_keys, detailed=context.cursor.detailed)
+
+
 class MarkingEnvironment(ChatEnvironment):
     """The same environment for a marked render: every way of joining texts is one that keeps marks."""
 
@@ -151,7 +163,7 @@ class MarkingEnvironment(ChatEnvironment):
     def __init__(self) -> None:
         super().__init__()
         self.globals["strftime_now"] = _marked_strftime_now
-        self.filters["tojson"] = marked_json.dumps
+        self.filters["tojson"] = _marked_tojson
         self.filters["join"] = _marked_join
         self.filters["indent"] = _marked_indent
         self.filters["safe"] = marked_safe.mark_safe

@@ -17,24 +17,26 @@ def dumps(
     indent: int | str | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
+    *,
+    detailed: bool = True,
 ) -> str:
     """What `json.dumps` gives, with marks: each value comes from its own place in the request.
 
-    A tool's schema and a call's arguments are one value each. Brackets and keys of a container that the template made
-    itself are the template's text.
+    Unless `detailed`, a tool's schema and a call's arguments are one value each, which is much quicker. Brackets and
+    keys of a container that the template made itself are the template's text.
     """
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     origin = common_origin(value)
     if origin is None:
         return text
-    writer = _Writer(ensure_ascii, indent, separators, sort_keys)
+    writer = _Writer(ensure_ascii, indent, separators, sort_keys, detailed)
     writer.write(value, NOWHERE, 0)
     marked = concat(writer.parts)
     # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
     return marked if marked == text else Marked.whole(text, origin)
 
 
-def is_leaf(origin: Origin) -> bool:
+def _is_unit(origin: Origin) -> bool:
     """Whether a container is printed as one value: each tool, and the arguments of each call."""
     path = origin.path
     return (len(path) > 1 and path[0] == "tools") or "arguments" in path
@@ -44,17 +46,23 @@ class _Writer:
     """Appends the JSON text of values to `parts`, each part marked."""
 
     def __init__(
-        self, ensure_ascii: bool, indent: int | str | None, separators: tuple[str, str] | None, sort_keys: bool
+        self,
+        ensure_ascii: bool,
+        indent: int | str | None,
+        separators: tuple[str, str] | None,
+        sort_keys: bool,
+        detailed: bool,
     ) -> None:
         self.parts: list[str] = []
         self._ascii = ensure_ascii
         self._indent = " " * indent if isinstance(indent, int) else indent
         self._comma, self._colon = separators or ("," if indent is not None else ", ", ": ")
         self._sort = sort_keys
+        self._detailed = detailed
 
     def write(self, value: Any, parent: Origin, depth: int) -> None:
         origin = origin_of(value) or parent
-        if isinstance(value, (dict, list)) and is_leaf(origin):
+        if isinstance(value, (dict, list)) and not self._detailed and _is_unit(origin):
             text = json.dumps(
                 value,
                 ensure_ascii=self._ascii,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, NamedTuple, final
 
 Path = tuple[str | int, ...]
@@ -36,14 +37,23 @@ class Origin:
     @property
     def field(self) -> str:
         """The path below its message (or the request) as text: `tool_calls[0].function.name`, `tools[2]`."""
-        steps = self.path[2:] if self.message is not None else self.path
-        text = ""
-        for step in steps:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-        return text
+        return path_text(self.path[2:] if self.message is not None else self.path)
 
     def __repr__(self) -> str:
         return f"Origin({'.'.join(map(str, self.path))}{', literal' if self.literal else ''})"
+
+
+def path_text(path: Path) -> str:
+    """A path as text: `messages[3].tool_calls[0].function.arguments.city`; odd keys in quotes, `arguments["a b"]`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text
 
 
 NOWHERE: Final = Origin((), literal=True)

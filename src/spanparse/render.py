@@ -55,13 +55,14 @@ def render_marked(
     name: str = "template",
     limits: Limits = DEFAULT_LIMITS,
     unmarked: list[str] | None = None,
+    detailed: bool = False,
 ) -> Marked:
-    """The same prompt with runs that tile it.
+    """The same prompt with runs that tile it; `detailed` ones name each value inside serialised tools and arguments.
 
     Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
     was rendering when it wrote them; such stretches are appended to `unmarked`. Raises what `render_plain` raises.
     """
-    cursor = Cursor(limits)
+    cursor = Cursor(limits, detailed=detailed)
     lost: list[str] = [] if unmarked is None else unmarked
     return concat([_owned(chunk, origin, lost) for chunk, origin in _run(text, request, cursor, name, marking=True)])
 

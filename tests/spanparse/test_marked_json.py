@@ -19,7 +19,7 @@ values = st.recursive(
     max_leaves=12,
 )
 styles = st.fixed_dictionaries(
-    {},
+    {"detailed": st.booleans()},
     optional={
         "indent": st.sampled_from([None, 0, 2, "\t"]),
         "ensure_ascii": st.booleans(),
@@ -31,7 +31,7 @@ styles = st.fixed_dictionaries(
 
 @given(value=st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=3), style=styles)
 def test_marked_json_is_what_json_dumps_gives(value: dict[str, Any], style: dict[str, Any]) -> None:
-    expected = json.dumps(value, **{"ensure_ascii": False, **style})
+    expected = json.dumps(value, **{"ensure_ascii": False, **{k: v for k, v in style.items() if k != "detailed"}})
     marked = dumps(track(value, ("tools",), printable=True), **style)
     assert str.__str__(marked) == expected
     runs = runs_of(marked)
@@ -39,10 +39,10 @@ def test_marked_json_is_what_json_dumps_gives(value: dict[str, Any], style: dict
     assert runs[-1].end == len(expected)
 
 
-def test_the_arguments_of_a_call_are_one_value() -> None:
+def test_the_arguments_of_a_call_are_one_value_unless_details_are_asked_for() -> None:
     call = {"name": "look", "arguments": {"at": ["it", 3]}}
     for style in ({}, {"indent": 2}):
-        marked = dumps(track(call, ("messages", 0, "tool_calls", 0, "function")), **style)
+        marked = dumps(track(call, ("messages", 0, "tool_calls", 0, "function")), **style, detailed=False)
         assert str.__str__(marked) == json.dumps(call, **style)
         runs = [run for run in runs_of(marked) if run.origin.path[-1] == "arguments"]
         assert len(runs) == 1
@@ -50,7 +50,7 @@ def test_the_arguments_of_a_call_are_one_value() -> None:
 
 
 def test_each_tool_of_a_serialised_list_comes_from_its_own_place() -> None:
-    marked = dumps(track([{"name": "a"}, {"name": "b", "n": 3}], ("tools",), printable=True))
+    marked = dumps(track([{"name": "a"}, {"name": "b", "n": 3}], ("tools",), printable=True), detailed=False)
     shown: dict[object, str] = {}
     for run in runs_of(marked):
         place = run.origin.path[1] if len(run.origin.path) > 1 else None
