@@ -1,0 +1,101 @@
+"""The markers of the published formats: a turn with the words of one message only is that message's, all of it."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from tests.audit.markers import Markers, format_of
+from tests.audit.oracle.view import Fault, View, owner_name
+from tests.audit.vocabulary import WORD
+
+_MARKUP: Final = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]")
+
+
+def check_turns(view: View) -> list[Fault]:
+    """From a start marker to the next one, white space and beginning-of-sequence text at the end excepted.
+
+    Conversations that quote the marker are passed over.
+    """
+    markers = format_of(view.text)
+    quoted = markers is not None and any(markers.start.search(f.value) for message in view.fields for f in message)
+    if markers is None or quoted:
+        return []
+    generated = view.rendering.generation_prompt
+    end = generated.start if generated else len(view.text)
+    starts = [hit.start() for hit in markers.start.finditer(view.text, 0, end)]
+    found = [
+        Fault("caller-text", None, f"the start marker at {start} is said to be the caller's")
+        for start in starts
+        if any(piece.start <= start < piece.end for piece in view.rendering.caller_text)
+    ]
+    for begin, after in pairwise([*starts, end]):
+        inside = _messages_in(view, begin, after)
+        if len(inside) == 1:
+            found += _check_turn(view, markers, next(iter(inside)), begin, after)
+    return found
+
+
+def _messages_in(view: View, begin: int, end: int) -> set[int]:
+    """The messages whose words stand in a turn; two or more if a word could be of several."""
+    inside: set[int] = set()
+    for hit in WORD.finditer(view.text, begin, end):
+        if hit[0] not in view.tool_words:
+            inside |= view.homes.get(hit[0], set())
+    return inside
+
+
+def _check_turn(view: View, markers: Markers, index: int, begin: int, after: int) -> list[Fault]:
+    end = begin + len(_without_next_beginning(view.text[begin:after]))
+    # A message without a word of its own may stand in a turn unseen.
+    unseen = set(range(len(view.case.messages))) - view.visible
+    place = begin + _default_text(view, begin)
+    while place < end and (view.owners[place] == index or view.owners[place] in unseen):
+        place += 1
+    if place < end and not _begins_next(view, markers, index, place, after):
+        owner, what = owner_name(view.owners[place]), view.text[place : place + 40]
+        return [Fault("turn", index, f"of its turn [{begin}, {after}), {what!r} is {owner}'s")]
+    if unseen or markers.end is None:
+        return []
+    return [*_check_header(view, index, begin), *_check_trailer(view, markers, index, begin, place)]
+
+
+def _without_next_beginning(text: str) -> str:
+    return text.rstrip().removesuffix("<|begin_of_text|>").removesuffix("<s>").rstrip()
+
+
+def _default_text(view: View, begin: int) -> int:
+    """The length of a turn's beginning that no message owns, if the template wrote words of its own in it."""
+    end = view.rendering.preamble.end
+    own = _MARKUP.sub("", view.text[begin:end]) if begin < end else ""
+    return end - begin if len(own.split()) > 2 else 0
+
+
+def _begins_next(view: View, markers: Markers, index: int, place: int, after: int) -> bool:
+    """Whether what stands at a turn's end is what every message of the next one's role begins with."""
+    owner, text = view.owners[place], view.text[place:after]
+    closes = markers.end is not None and markers.end.search(text)
+    return owner > index and owner == view.owners[after - 1] and not closes and view.always_begins(owner, text)
+
+
+def _check_header(view: View, index: int, begin: int) -> list[Fault]:
+    """The first part of the message, if the turn is its first."""
+    first = next((part for part in view.rendering.messages[index].parts), None)
+    # A Harmony call has a turn of its own, header and all.
+    if first is None or not first.start <= begin < first.end or first.kind in ("header", "tool_call"):
+        return []
+    return [Fault("header", index, f"its turn starts at {begin} in {first.kind}")]
+
+
+def _check_trailer(view: View, markers: Markers, index: int, begin: int, end: int) -> list[Fault]:
+    """The last part of the message, if the turn is its last and ends with the marker."""
+    assert markers.end is not None
+    last = next((part for part in reversed(view.rendering.messages[index].parts)), None)
+    closing = list(markers.end.finditer(view.text, begin, end))
+    if last is None or not closing or not last.start <= closing[-1].start() < last.end:
+        return []
+    behind = view.text[closing[-1].end() : last.end]
+    if last.kind in ("trailer", "tool_call") or behind.strip():
+        return []
+    return [Fault("trailer", index, f"its turn ends with {closing[-1][0]} in {last.kind}")]
