@@ -12,6 +12,11 @@ from spanparse.proof import common_prefix
 MARKER: Final = re.compile(r"<[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
 """What most templates write their markers like."""
 
+CONTROL: Final = re.compile(
+    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<｜[^｜\s]{1,40}｜>|<(?:start|end)_of_\w{1,30}>|\[/?[A-Z_]{3,30}\]|</?s>"
+)
+"""What looks like a control token."""
+
 _OPENING: Final = re.compile(rf"\s*({MARKER.pattern}|[^\W_]+|\S)")
 _WORD_AT_END: Final = re.compile(r"[^\W_]+$")
 _WORD_AT_START: Final = re.compile(r"^[^\W_]+")

@@ -11,7 +11,7 @@ from spanparse.analysis.effects import find_variables, values_of
 from spanparse.analysis.findings import Analysis, Clock, Reasoning, RoleMarkers, SpecialToken
 from spanparse.analysis.habits import habits, verdicts
 from spanparse.analysis.llama_cpp import llama_cpp_markers
-from spanparse.analysis.markers import generation_prompt, role_markers
+from spanparse.analysis.markers import control_tokens, generation_prompt, role_markers
 from spanparse.analysis.probes import ONE_USER, TURNS, VERDICT_PROBES
 from spanparse.analysis.reasoning import find_reasoning
 from spanparse.analysis.surroundings import default_text, find_bos, find_clock, find_media
@@ -20,6 +20,7 @@ from spanparse.analysis.variables import Read, variables_of
 from spanparse.cursor import Limits
 from spanparse.families import family_of
 from spanparse.sources import TemplateSource
+from spanparse.spans import Rendering
 
 DEFAULT_ANALYSIS_LIMITS: Final = Limits(seconds=60.0)
 _STAND_INS: Final = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -77,6 +78,7 @@ def analyse(
         find_media(trials),
         llama_cpp_markers(trials),
         _inexact(trials),
+        control_tokens(found for found in trials.tried().values() if isinstance(found, Rendering)),
     )
 
 
@@ -159,5 +161,6 @@ def _refusing(trials: Trials, tokens: tuple[SpecialToken, ...], outcomes: Sequen
         Clock("never"),
         (),
         llama_cpp_markers(trials),
+        (),
         (),
     )

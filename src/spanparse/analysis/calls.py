@@ -13,7 +13,6 @@ from spanparse.analysis.probes import (
     CALL,
     CALL_ANSWERED,
     CALL_BARE,
-    CALL_IDS,
     CALL_LAST,
     CALLS,
     FUNCTIONS,
@@ -26,6 +25,7 @@ from spanparse.analysis.probes import (
     TOOLS_TURNS,
     VALUES,
     Probe,
+    anonymous,
 )
 from spanparse.analysis.trials import Trials
 from spanparse.spans import MessageSpan, Part, Rendering
@@ -35,7 +35,6 @@ _SITUATIONS: Final = (
     (TOOLS_SYSTEM, "with a system message"),
     (TOOLS_TURNS, "in a long conversation"),
 )
-_ID: Final = "{id}"
 
 
 class _Calls(NamedTuple):
@@ -96,7 +95,7 @@ def _bare(trials: Trials) -> str | None:
         for part in message.parts:
             name = next((child for child in part.children if child.kind == "name"), None)
             if rendering is not None and part.kind == "tool_call" and name is not None:
-                return _anonymous(rendering.text[name.end : part.end])
+                return anonymous(rendering.text[name.end : part.end])
     return None
 
 
@@ -123,10 +122,10 @@ def _calls_in(rendering: Rendering | None, assistant: RoleMarkers | None, count:
     gaps = tuple(text[a.end : b.start] for (_, a), (b, _) in pairwise(fields))
     name, arguments = fields[0]
     return _Calls(
-        _anonymous(lead),
-        _anonymous(text[name.end : arguments.start]),
-        tuple(map(_anonymous, gaps)),
-        _anonymous(tail),
+        anonymous(lead),
+        anonymous(text[name.end : arguments.start]),
+        tuple(map(anonymous, gaps)),
+        anonymous(tail),
         text[arguments.start : arguments.end],
     )
 
@@ -136,13 +135,6 @@ def _without_end(tail: str, end: str) -> str:
         if ending and tail.endswith(ending):
             return tail.removesuffix(ending)
     return tail
-
-
-def _anonymous(text: str) -> str:
-    """`text` with the ids of calls replaced, since every call has its own."""
-    for identifier in CALL_IDS:
-        text = text.replace(identifier, _ID)
-    return text
 
 
 def _notation(arguments: str) -> Literal["json", "python", "own"]:
@@ -189,13 +181,29 @@ def tools_blocks(trials: Trials) -> tuple[ToolsBlock, ...]:
 def _block(rendering: Rendering, probe: Probe, situation: str) -> ToolsBlock | None:
     for part in rendering.preamble.parts:
         if part.kind == "tools":
-            return ToolsBlock(situation, None, None, None, _format(rendering, part), _separate(part))
+            notation = _format(rendering, part)
+            return ToolsBlock(situation, None, None, None, notation, _separate(part), None, None)
     for message in rendering.messages:
         for part in message.parts:
             if part.kind == "tools":
-                which, place = _which(rendering, message), _place(message, part)
-                return ToolsBlock(situation, message.role, which, place, _format(rendering, part), _separate(part))
+                piece = next(piece for piece in message.pieces if piece.start <= part.start < piece.end)
+                texts = [other.start for other in message.parts if other.kind == "content"]
+                stop = min((start for start in texts if start >= part.end), default=piece.end)
+                return ToolsBlock(
+                    situation,
+                    message.role,
+                    _which(rendering, message),
+                    _place(message, part),
+                    _format(rendering, part),
+                    _separate(part),
+                    rendering.text[max([piece.start, *_ends_before(message, part)]) : part.start],
+                    rendering.text[part.end : stop],
+                )
     return None
+
+
+def _ends_before(message: MessageSpan, block: Part) -> list[int]:
+    return [part.end for part in message.parts if part.kind == "content" and part.end <= block.start]
 
 
 def _which(rendering: Rendering, message: MessageSpan) -> Literal["only", "first", "last", "other"]:

@@ -48,6 +48,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "media": [asdict(medium) for medium in analysis.media],
         "llama_cpp": asdict(analysis.llama_cpp),
         "inexact": [{"shape": shape, "reason": reason} for shape, reason in analysis.inexact],
+        "control_tokens": list(analysis.control_tokens),
     }
 
 

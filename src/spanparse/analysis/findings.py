@@ -19,7 +19,9 @@ class RoleMarkers:
 
     `start` is what all headers of the role have in common at their beginning, `end` the same of trailers; where they
     have nothing in common, the most usual one. `other_starts` and `other_ends` are those that begin otherwise.
-    `merged_with` are the roles whose turn it may share.
+    `headers` are whole headers, the most usual first; `merged_with` are the roles whose turn it may share. `joint` is
+    what stands between two messages of the role in one turn: the end of one and the beginning of the next. `{id}` and
+    `{name}` stand for those of a tool call.
     """
 
     role: str
@@ -28,6 +30,8 @@ class RoleMarkers:
     other_starts: tuple[str, ...] = ()
     other_ends: tuple[str, ...] = ()
     merged_with: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    joint: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class ToolsBlock:
     """Where the tool definitions stand in one situation.
 
     `role` is that of the message whose span holds them, None for the preamble. `which` tells that message among those
-    of its role (`only`, `first`, `last`, `other`). `place` is relative to the message's own text.
+    of its role (`only`, `first`, `last`, `other`). `place` is relative to the message's own text. `start` and `end` are
+    the template's words between them and the text or border of the message on either side, None in the preamble.
     """
 
     situation: str
@@ -88,6 +93,8 @@ class ToolsBlock:
     place: Literal["before the text", "after the text", "no text"] | None
     format: Literal["json", "indented json", "python", "own"]
     separate: bool
+    start: str | None
+    end: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +216,7 @@ class Analysis:
     `accepts_nothing` holds its words if no conversation that was tried renders; then most findings are empty.
     `content_as` says in which form messages were given their text. `required` are variables that had to be given for
     any conversation to render, with the value that was given. `inexact` are the shapes whose spans are not proven,
-    with the reason.
+    with the reason. `control_tokens` are those that the template writes by itself, sorted.
     """
 
     source: str
@@ -234,6 +241,7 @@ class Analysis:
     media: tuple[Medium, ...]
     llama_cpp: LlamaCpp
     inexact: tuple[tuple[str, str], ...]
+    control_tokens: tuple[str, ...]
 
     def markers_of(self, role: str) -> RoleMarkers | None:
         """The markers of `role`, None if the template shows none of its messages."""

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from spanparse.analysis.affixes import common_text
+from spanparse.analysis.affixes import CONTROL, common_text
 from spanparse.analysis.findings import GenerationPrompt, RoleMarkers
-from spanparse.analysis.probes import ONE_USER, ORDINARY, WITH_SYSTEM
+from spanparse.analysis.probes import CALLS, KEYS, ONE_USER, ORDINARY, WITH_SYSTEM, anonymous
 from spanparse.analysis.trials import Trials
-from spanparse.spans import MessageSpan, Rendering
+from spanparse.spans import MessageSpan, Piece, Rendering
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _FIELDS: Final = frozenset({"content", "tool_result", "reasoning", "media"})
@@ -39,7 +39,8 @@ def role_markers(trials: Trials) -> tuple[RoleMarkers, ...]:
             everywhere = ((r, span) for r in tried.values() for span in r.messages if span.role == role)
             companions = sorted({other for rendering, span in everywhere for other in _companions(rendering, span)})
             variants = _variants(headers[role], start), _variants(ends, end)
-            markers.append(RoleMarkers(role, start, end, *variants, tuple(companions)))
+            joint = _joint(tried.get(CALLS.shape), start) if role == "tool" else None
+            markers.append(RoleMarkers(role, start, end, *variants, tuple(companions), _usual(headers[role]), joint))
     return tuple(markers)
 
 
@@ -99,7 +100,7 @@ def _edges(spans: Iterable[tuple[Rendering, MessageSpan]], kind: str) -> Iterato
             before = rendering.preamble.parts
             first = bool(before) and before[-1].kind == "bos" and before[-1].end == edge.start
             bos = rendering.text[before[-1].start : edge.start] if first else ""
-            yield _Edge(rendering.text[edge.start : edge.end], bos)
+            yield _Edge(anonymous(rendering.text[edge.start : edge.end]), bos)
         elif "merged" not in span.notes:
             yield _Edge("")
 
@@ -108,6 +109,23 @@ def _variants(texts: Iterable[str], common: str | None) -> tuple[str, ...]:
     known = (common or "").strip()
     others = Counter(text for text in texts if text.strip() and not (known and text.strip().startswith(known)))
     return tuple(text for text, _ in others.most_common(_MOST_VARIANTS))
+
+
+def _usual(headers: Iterable[str]) -> tuple[str, ...]:
+    """The most usual headers that hold nothing of the probes."""
+    general = Counter(text for text in headers if text.strip() and not any(key in text for key in KEYS))
+    return tuple(text for text, _ in general.most_common(_MOST_VARIANTS))
+
+
+def control_tokens(renderings: Iterable[Rendering]) -> tuple[str, ...]:
+    """What looks like a control token in the template's own text, sorted."""
+    found: set[str] = set()
+    for rendering in renderings:
+        at = 0
+        for piece in (*rendering.caller_text, Piece(len(rendering.text), len(rendering.text))):
+            found.update(CONTROL.findall(rendering.text, at, piece.start))
+            at = piece.end
+    return tuple(sorted(found))
 
 
 def _companions(rendering: Rendering, span: MessageSpan) -> Iterator[str]:
@@ -120,6 +138,19 @@ def _companions(rendering: Rendering, span: MessageSpan) -> Iterator[str]:
         yield ordered[place - 1].role
     if place + 1 < len(ordered) and not _has(ordered[place + 1], "header") and "merged" in ordered[place + 1].notes:
         yield ordered[place + 1].role
+
+
+def _joint(rendering: Rendering | None, start: str | None) -> tuple[str, str] | None:
+    """What stands between two tool results in one turn, None if the second has the start marker again."""
+    results = [span for span in rendering.messages if span.role == "tool"] if rendering else []
+    if rendering is None or len(results) < 2:
+        return None
+    shown = [next((part for part in span.parts if part.kind == "tool_result"), None) for span in results[:2]]
+    if shown[0] is None or shown[1] is None or results[0].end != results[1].start:
+        return None
+    border = results[1].start
+    joint = anonymous(rendering.text[shown[0].end : border]), anonymous(rendering.text[border : shown[1].start])
+    return None if start and joint[1].strip().startswith(start.strip()) else joint
 
 
 def _has(span: MessageSpan, kind: str) -> bool:

@@ -81,6 +81,14 @@ STRING_ARGUMENTS: Final = f'{{"{KEYS[0]}":"{VALUES[0]}"}}'
 WHITE_SPACE: Final = " \n {} \n "
 
 
+def anonymous(text: str) -> str:
+    """`text` with `{id}` and `{name}` in place of what differs from call to call."""
+    for placeholder, values in (("{id}", CALL_IDS), ("{name}", FUNCTIONS)):
+        for value in values:
+            text = text.replace(value, placeholder)
+    return text
+
+
 def _parts(*texts: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text} for text in texts]
 

@@ -29,6 +29,14 @@ def inspect(
     trust_content: options.TrustContent = False,
     no_generation_prompt: options.NoGenerationPrompt = False,
     as_json: options.Json = False,
+    raw: Annotated[
+        str | None,
+        typer.Option(
+            "--raw",
+            metavar="FILE",
+            help="A prompt that is rendered already; - for standard input. Its spans are a guess and never exact.",
+        ),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the view as a page that needs no other file.")
     ] = None,
@@ -38,19 +46,25 @@ def inspect(
     Every message and part gets its span in characters and, with a tokenizer, in tokens.
     """
     from spanparse.cli.prompt import load_prompt
+    from spanparse.cli.raw import load_raw_prompt
     from spanparse.cli.tokenizer import map_tokens
     from spanparse.errors import SourceError, SpanparseError
 
     if as_json and html is not None:
         raise SpanparseError("--json and --html FILE exclude each other")
-    prompt = load_prompt(
-        source,
-        variant=variant,
-        messages=messages,
-        tools=tools,
-        settings=settings or (),
-        add_generation_prompt=not no_generation_prompt,
-    )
+    if raw is not None:
+        if messages is not None or tools is not None or no_generation_prompt:
+            raise SpanparseError("--raw FILE is a whole prompt: no --messages, --tools or --no-generation-prompt")
+        prompt = load_raw_prompt(source, raw, variant=variant, settings=settings or ())
+    else:
+        prompt = load_prompt(
+            source,
+            variant=variant,
+            messages=messages,
+            tools=tools,
+            settings=settings or (),
+            add_generation_prompt=not no_generation_prompt,
+        )
     token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, quick=not tokens)
     if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")

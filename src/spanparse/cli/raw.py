@@ -1,0 +1,26 @@
+"""Prompts that were rendered elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spanparse.analysis import analyse
+from spanparse.cli.prompt import Prompt, load_template, read_input
+from spanparse.conversation import Conversation, parse_settings
+from spanparse.errors import ConversationError
+from spanparse.raw import find_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def load_raw_prompt(source: str, path: str, *, variant: str | None = None, settings: Sequence[str] = ()) -> Prompt:
+    """The text of a file as a prompt of SOURCE's template. Its conversation is unknown, so the prompt's has none."""
+    kwargs = parse_settings(settings)
+    try:
+        text = read_input(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConversationError(path, f"not UTF-8 (byte {error.start})") from error
+    template = load_template(source, variant)
+    rendering = find_spans(text, analyse(template, kwargs=kwargs))
+    return Prompt(template, Conversation([], None, kwargs), rendering, None)

@@ -1,0 +1,140 @@
+"""From a rendered prompt and an analysis of its template to spans that are a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from spanparse.analysis import Analysis
+from spanparse.families import bos_of
+from spanparse.raw.delimiters import Delimiters, delimiters_of
+from spanparse.raw.inside import lookalikes, parts_of
+from spanparse.raw.turns import Turn, find_turns
+from spanparse.spans import Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
+
+REASON: Final = "raw-text"
+"""Why no span found in a rendered text is exact."""
+
+_LEADING: Final = ("system", "developer")
+_KINDS: Final[dict[str, BarrierKind]] = {
+    "system": "system_start",
+    "developer": "developer_start",
+    "user": "user_start",
+    "assistant": "assistant_start",
+    "tool": "tool_start",
+}
+
+
+def find_spans(text: str, analysis: Analysis) -> Rendering:
+    """The messages of a prompt that some template rendered, found by the markers that `analysis` gives.
+
+    Nothing is exact (reason `raw-text`): a text alone does not tell the template's markers from the same characters in
+    a message. Messages whose text seems to hold a marker, or that follow each other as messages do not, have a note.
+    Sources of parts are unknown. Costs time linear in the text.
+    """
+    delimiters = delimiters_of(analysis)
+    lead = (analysis.bos.text if analysis.bos else "") + (analysis.default_text or "")
+    # A system text that is the template's own is no message.
+    begin = len(lead) if lead and text.startswith(lead) else 0
+    turns = _joined(find_turns(text, delimiters, begin), text, analysis, delimiters)
+    generation = _generation(text, turns, analysis)
+    if generation is not None:
+        turns = turns[:-1]
+    messages = tuple(
+        MessageSpan(
+            index,
+            turn.role,
+            (Piece(turn.start, turn.end),),
+            parts_of(text, turn, analysis),
+            False,
+            REASON,
+            (*_order(turns, index), *turn.notes, *lookalikes(text, turn, analysis)),
+        )
+        for index, turn in enumerate(turns)
+    )
+    first = turns[0].start if turns else generation.start if generation else len(text)
+    system_end = _system_end(messages)
+    return Rendering(
+        text,
+        analysis.family,
+        False,
+        REASON,
+        _preamble(text, first),
+        messages,
+        generation,
+        _barriers(messages, generation, system_end),
+        system_end,
+        (),
+        tuple(_doubts(turns, delimiters)),
+    )
+
+
+def _joined(turns: list[Turn], text: str, analysis: Analysis, delimiters: Delimiters) -> list[Turn]:
+    """The turns, with one that is nothing but reasoning joined to the answer that follows it (Harmony)."""
+    found = analysis.reasoning
+    start, end = ((found.start or "").strip(), (found.end or "").strip()) if found else ("", "")
+    if not start or end not in delimiters.closers.get("assistant", ()):
+        return turns
+    joined: list[Turn] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        if last is not None and last.role == turn.role == "assistant" and start in text[last.start : last.inner]:
+            last.close, last.end, last.closed = turn.close, turn.end, turn.closed
+            last.notes += turn.notes
+        else:
+            joined.append(turn)
+    return joined
+
+
+def _generation(text: str, turns: Sequence[Turn], analysis: Analysis) -> Piece | None:
+    """The generation prompt: an assistant's turn at the end that holds nothing yet but what is prefilled."""
+    if not turns or turns[-1].role != "assistant" or turns[-1].closed:
+        return None
+    last = turns[-1]
+    prompt = analysis.generation_prompt
+    expected = prompt is not None and text[last.start :].strip() == prompt.text.strip()
+    return Piece(last.start, last.end) if expected or not text[last.inner : last.end].strip() else None
+
+
+def _order(turns: Sequence[Turn], index: int) -> list[str]:
+    """Notes on a message that follows another as messages mostly do not."""
+    role = turns[index].role
+    if index and role in ("user", "assistant") and turns[index - 1].role == role:
+        return [f"second {role} message in a row: the one before may quote a marker"]
+    if role in _LEADING and any(turn.role not in _LEADING for turn in turns[:index]):
+        return [f"{role} message in the middle: the one before may quote a marker"]
+    return []
+
+
+def _doubts(turns: Sequence[Turn], delimiters: Delimiters) -> list[str]:
+    if not turns:
+        return ["no known marker in this text"]
+    open_roles = sorted({turn.role for turn in turns} - delimiters.closers.keys())
+    return [f"messages of {role} have no end marker: quoted start markers cannot be told" for role in open_roles]
+
+
+def _preamble(text: str, end: int) -> Preamble:
+    bos = bos_of(text[:end], "")
+    parts = [Part("bos", 0, len(bos))] if bos else []
+    if end > len(bos):
+        parts.append(Part("default_text", len(bos), end))
+    return Preamble(0, end, tuple(parts))
+
+
+def _system_end(messages: Sequence[MessageSpan]) -> int | None:
+    end = None
+    for message in messages:
+        if message.role not in _LEADING:
+            break
+        end = message.end
+    return end
+
+
+def _barriers(messages: Sequence[MessageSpan], generation: Piece | None, system_end: int | None) -> tuple[Barrier, ...]:
+    found = [(message.pieces[0].start, _KINDS[message.role], message.index) for message in messages]
+    starts: list[tuple[int, BarrierKind, int | None]] = list(found)
+    if generation is not None:
+        starts.append((generation.start, "generation_prompt", None))
+    return tuple(
+        Barrier(start, "system_end" if start == system_end else kind, index) for start, kind, index in starts if start
+    )

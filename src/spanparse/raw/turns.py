@@ -1,0 +1,126 @@
+"""Cutting a rendered prompt into turns at markers that nothing in it contradicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from spanparse.raw.delimiters import Delimiters
+
+_SPACE_BEHIND: Final = re.compile(r"[ \t]*\n*")
+_HEADERLESS_AFTER: Final = ("user", "tool")
+
+
+@dataclass(slots=True)
+class Turn:
+    """Characters [start, end) with content [inner, close), and notes on markers that the content may quote."""
+
+    role: str
+    start: int
+    inner: int
+    close: int = 0
+    end: int = 0
+    closed: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
+    """The turns from `begin` on, in text order; what stands before the first belongs to none.
+
+    A start marker counts only where the turn before it is closed, if its role always closes its turns, or may share it
+    with the new role. Otherwise it is taken for a quotation, and noted.
+    """
+    turns: list[Turn] = []
+    for found in delimiters.start.finditer(text, begin) if delimiters.start else ():
+        assert found.lastindex is not None
+        role = delimiters.roles[found.lastindex - 1]
+        start = _in_front_of_tools(text, turns[-1].inner if turns else begin, found.start(), role, delimiters)
+        if turns:
+            if not _may_begin(text, turns[-1], role, start, delimiters):
+                turns[-1].notes.append(f"may quote a marker: {found[0]}")
+                continue
+            turns += _finish(text, turns[-1], start, delimiters)
+        behind = _SPACE_BEHIND.match(text, found.end())
+        turns.append(Turn(role, start, behind.end() if behind else found.end()))
+    if turns:
+        turns += _finish(text, turns[-1], len(text), delimiters)
+    cut = [piece for turn in turns for piece in _cut_at_joints(text, turn, delimiters)]
+    for turn in cut:
+        _note_quotes(text, turn, delimiters)
+    return cut
+
+
+def _in_front_of_tools(text: str, begin: int, at: int, role: str, delimiters: Delimiters) -> int:
+    """Where a message really begins whose marker is at `at`: tool definitions in front of it belong to it."""
+    block = delimiters.block
+    if block is None or role != block.role or not text[begin:at].rstrip().endswith(block.end):
+        return at
+    found = text.rfind(block.start, begin, at)
+    return found if found >= 0 else at
+
+
+def _may_begin(text: str, turn: Turn, role: str, at: int, delimiters: Delimiters) -> bool:
+    before = text[turn.inner : at].rstrip()
+    closers = delimiters.closers.get(turn.role, ())
+    if not closers or role in delimiters.companions.get(turn.role, frozenset()):
+        return True
+    if before.endswith(closers):
+        return True
+    if not _goes_on(turn.role, delimiters) or not any(end in before for end in closers):
+        return False
+    answers = delimiters.closers.get("assistant", ())
+    return not answers or before.endswith(answers)
+
+
+def _goes_on(role: str, delimiters: Delimiters) -> bool:
+    """Whether an assistant may go on behind the end of a message of `role` without a marker of its own."""
+    if role not in _HEADERLESS_AFTER:
+        return False
+    return delimiters.headerless or "assistant" in delimiters.companions.get(role, frozenset())
+
+
+def _finish(text: str, turn: Turn, limit: int, delimiters: Delimiters) -> Iterator[Turn]:
+    """Ends `turn` at `limit`, or behind its end marker if an assistant goes on there: then yields that turn."""
+    closers = delimiters.closers.get(turn.role, ())
+    if _goes_on(turn.role, delimiters) and closers:
+        places = ((text.find(end, turn.inner, limit), end) for end in closers)
+        first = min((at + len(end) for at, end in places if at >= 0), default=limit)
+        if text[first:limit].strip():
+            _close(text, turn, first, delimiters)
+            answer = Turn("assistant", first, first)
+            _close(text, answer, limit, delimiters)
+            yield answer
+            return
+    _close(text, turn, limit, delimiters)
+
+
+def _close(text: str, turn: Turn, limit: int, delimiters: Delimiters) -> None:
+    turn.end = turn.close = limit
+    body = text[turn.inner : limit].rstrip()
+    for end in (*delimiters.ends.get(turn.role, ()), *delimiters.closers.get(turn.role, ())):
+        if body.endswith(end):
+            # White space in front of an end marker is mostly the template's.
+            turn.close = turn.inner + len(body.removesuffix(end).rstrip())
+            turn.closed = True
+            return
+
+
+def _cut_at_joints(text: str, turn: Turn, delimiters: Delimiters) -> Iterator[Turn]:
+    """`turn`, or the messages that share it."""
+    joint = delimiters.joints.get(turn.role)
+    for found in joint.finditer(text, turn.inner, turn.close) if joint else ():
+        yield Turn(turn.role, turn.start, turn.inner, found.start(), found.end(1), True, turn.notes)
+        turn = Turn(turn.role, found.end(1), found.end(), turn.close, turn.end, turn.closed)
+    yield turn
+
+
+def _note_quotes(text: str, turn: Turn, delimiters: Delimiters) -> None:
+    """Notes on ends of any role in the middle of the content, and on stems of starts that no known role follows."""
+    content = text[turn.inner : turn.close]
+    ends = (end for closers in delimiters.closers.values() for end in closers)
+    for marker in dict.fromkeys((*ends, *delimiters.stems)):
+        own = turn.role == "assistant" and marker == delimiters.call_end
+        if marker in content and not own and not any(marker in note for note in turn.notes):
+            turn.notes.append(f"may quote a marker: {marker}")
