@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spanparse.owners import Segment
+from spanparse.segments import Segment
 
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
 
@@ -71,7 +71,9 @@ def _texts(message: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _is_from(segment: Segment, field: tuple[str | int, ...]) -> bool:
-    return not segment.origin.literal and segment.origin.path[2:] == field
+    """Whether a segment shows `field`, itself or within a list that was printed whole."""
+    path = segment.origin.path[2:]
+    return not segment.origin.literal and bool(path) and path == field[: len(path)]
 
 
 def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment]) -> list[str]:

@@ -12,35 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from spanparse.borders import hand_back_trailers, hand_on_headers, lend_names, transfer_headers
 from spanparse.marked import Runs
-from spanparse.origin import GENERATION, NOWHERE, Origin, Run
+from spanparse.markers import CONTROL, learn_starts
+from spanparse.origin import GENERATION, NOWHERE, Run
+from spanparse.segments import GENERATION_PROMPT, PREAMBLE, Segment, split_at
 
-PREAMBLE: Final = -1
-GENERATION_PROMPT: Final = -2
-
-_CONTROL = re.compile(
-    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
-)
-_BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
-
-
-@dataclass(slots=True)
-class Segment:
-    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`."""
-
-    start: int
-    end: int
-    origin: Origin
-    source: int
-    owner: int | None
-
-    @property
-    def is_tools(self) -> bool:
-        """Text of the tools block."""
-        path = self.origin.path
-        return bool(path) and path[0] == "tools"
+# Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
+_JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +45,9 @@ def assign_owners(
     cannot be rendered; it is asked only where no marker decides.
     """
     segments = _open_with_bos([_segment(run) for run in runs], len(bos) if text.startswith(bos) else 0)
-    starts = frozenset(known_starts) or _learn_starts(text, segments)
-    _lend(segments)
-    _transfer_headers(segments)
+    starts = frozenset(known_starts) or learn_starts(text, segments)
+    lend_names(segments)
+    transfer_headers(segments)
     unclear: set[int] = set()
     resolved: list[Segment] = []
     at = 0
@@ -86,7 +66,8 @@ def assign_owners(
             _resolve(text, gap, left, right, starts, bos) or _by_render(gap, left, right, shown_without, unclear)
         )
         at = end
-    return Ownership(_hand_on_headers(text, resolved, starts), starts, frozenset(unclear))
+    resolved = hand_back_trailers(text, hand_on_headers(text, resolved, starts), starts)
+    return Ownership(resolved, starts, frozenset(unclear))
 
 
 def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
@@ -106,77 +87,6 @@ def _segment(run: Run) -> Segment:
     return Segment(run.start, run.end, origin, run.source, owner)
 
 
-def _learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
-    """The markers that the template's loop writes in front of messages; empty where it writes none."""
-    starts: set[str] = set()
-    begun: set[int] = set()
-    previous: int | None = None
-    for segment in segments:
-        owner = segment.owner
-        if owner is not None and owner >= 0 and owner not in begun and owner != previous:
-            begun.add(owner)
-            literal = text[segment.start : segment.end] if segment.origin.literal else ""
-            found = _CONTROL.match(literal.lstrip())
-            if found:
-                starts.add(found[0])
-            elif (words := literal.strip()) and len(words) > 2:
-                starts.add(words)
-        previous = owner if owner is not None else previous
-    return frozenset(starts)
-
-
-def _lend(segments: list[Segment]) -> None:
-    """Names and ids of one message that stand inside another's text (the called tool's name) belong to the latter."""
-    for before, segment, after in zip(segments, segments[1:], segments[2:], strict=False):
-        if (
-            not segment.origin.literal
-            and segment.owner is not None
-            and segment.origin.path[-1] in _BORROWED
-            and before.owner == after.owner
-            and before.owner is not None
-            and before.owner >= 0
-        ):
-            segment.owner = before.owner
-
-
-def _transfer_headers(segments: list[Segment]) -> None:
-    """A turn's header belongs to the first message rendered in the turn.
-
-    Where a loop writes the header for the message it holds and then puts another message's text first (a system text
-    inside the user's turn), the header goes with that text.
-    """
-    seen: set[int] = set()
-    at = 0
-    while at < len(segments):
-        owner = segments[at].owner
-        if owner is None or owner < 0 or owner in seen:
-            at += 1
-            continue
-        seen.add(owner)
-        end = at
-        while end < len(segments) and segments[end].owner == owner and _is_frame(segments[end]):
-            end += 1
-        follower = segments[end] if end < len(segments) else None
-        if (
-            end > at
-            and follower is not None
-            and follower.owner is not None
-            and follower.owner >= 0
-            and follower.owner not in seen
-            and not follower.origin.literal
-        ):
-            for segment in segments[at:end]:
-                segment.owner = follower.owner
-            seen.add(follower.owner)
-            seen.discard(owner)
-        at = max(end, at + 1)
-
-
-def _is_frame(segment: Segment) -> bool:
-    """Template text, or the role that a template builds its header from."""
-    return segment.origin.literal or segment.origin.path[-1] == "role"
-
-
 def _resolve(
     text: str,
     gap: list[Segment],
@@ -191,19 +101,25 @@ def _resolve(
         return _owned(gap, before)
     after = right.owner
     assert after is not None
-    introduced = right.origin.literal and any(text.startswith(start, right.start) for start in starts)
-    border = None if introduced else _last_start(text, gap, starts)
+    border = _last_start(text, gap, starts)
+    if border is not None and _is_introduced(text, right, starts) and not _JOINED.fullmatch(text, border, right.start):
+        border = None
     if border is not None:
-        return _split(gap, border, before, after)
+        return split_at(gap, border, before, after)
     if left is None and after >= 0 and not right.origin.literal:
         # Nothing but plain words in front of a message's text: its header, behind the beginning-of-sequence text.
         begin = gap[0].start
         lead = text[begin : gap[-1].end]
         border = begin + len(bos) if bos and lead.startswith(bos) else begin
-        return _split(gap, border, before, after)
+        return split_at(gap, border, before, after)
     if before >= 0 and after >= 0 and not right.origin.literal and not starts:
         return None
     return _owned(gap, before)
+
+
+def _is_introduced(text: str, segment: Segment, starts: frozenset[str]) -> bool:
+    """Whether a message's text begins with a start marker of its own."""
+    return segment.origin.literal and any(text.startswith(start, segment.start) for start in starts)
 
 
 def _by_render(
@@ -221,55 +137,7 @@ def _by_render(
     if border is None or not gap[0].start <= border <= gap[-1].end:
         unclear.update((left, right.owner))
         return _owned(gap, left)
-    return _split(gap, border, left, right.owner)
-
-
-def _hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
-    """Give a header that a template writes at the end of one message's turn to the message that it introduces.
-
-    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own.
-    """
-    last = {segment.owner: place for place, segment in enumerate(segments)}
-    result: list[Segment] = []
-    for place, segment in enumerate(segments):
-        following = segments[place + 1] if place + 1 < len(segments) else None
-        owner = segment.owner
-        assert owner is not None
-        if (
-            following is not None
-            and following.owner is not None
-            and owner >= 0
-            and following.owner >= 0
-            and last[owner] == place
-            and segment.origin.literal
-            and not _introduces(text, segments, place + 1, starts)
-        ):
-            begin = _turn_text_begin(result, owner, segment.start)
-            border = max((str.rfind(text, start, begin, segment.end) for start in starts), default=-1)
-            if border > begin and border >= segment.start:
-                result += _split([segment], border, owner, following.owner)
-                continue
-        result.append(segment)
-    return result
-
-
-def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
-    """Whether the template's text in front of a message's first field holds a start marker."""
-    owner, begin = segments[place].owner, segments[place].start
-    end = begin
-    while place < len(segments) and segments[place].owner == owner and _is_frame(segments[place]):
-        end = segments[place].end
-        place += 1
-    return any(str.find(text, start, begin, end) >= 0 for start in starts)
-
-
-def _turn_text_begin(before: Sequence[Segment], owner: int, start: int) -> int:
-    """Where the template's text that ends a message's piece begins: behind its last field, or at the piece's begin."""
-    for segment in reversed(before):
-        if segment.owner != owner or not segment.origin.literal:
-            break
-        start = segment.start
-    return start
+    return split_at(gap, border, left, right.owner)
 
 
 def _last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
@@ -287,16 +155,3 @@ def _owned(gap: list[Segment], owner: int) -> list[Segment]:
     for segment in gap:
         segment.owner = owner
     return gap
-
-
-def _split(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:
-    result = []
-    for segment in gap:
-        if segment.start < border < segment.end:
-            head = Segment(segment.start, border, segment.origin, segment.source, before)
-            tail = Segment(border, segment.end, segment.origin, -1, after)
-            result += [head, tail]
-        else:
-            segment.owner = before if segment.end <= border else after
-            result.append(segment)
-    return result

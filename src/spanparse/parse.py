@@ -14,10 +14,11 @@ from spanparse.families import Family, bos_of, family_of
 from spanparse.marked import Marked
 from spanparse.notes import displaced_messages, message_notes
 from spanparse.origin import GENERATION, NOWHERE, Run
-from spanparse.owners import GENERATION_PROMPT, PREAMBLE, Ownership, Segment, assign_owners
+from spanparse.owners import Ownership, assign_owners
 from spanparse.parts import message_parts, preamble_parts
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
+from spanparse.segments import GENERATION_PROMPT, PREAMBLE, Segment
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.switch import SWITCH

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spanparse.origin import Origin
-from spanparse.owners import Segment
+from spanparse.segments import Segment
 from spanparse.spans import Part, PartKind
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "thinking"})

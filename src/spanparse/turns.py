@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spanparse.owners import Segment
+from spanparse.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,90 @@
+"""Markers by which templates show where turns begin and end, read off the text that they write themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from spanparse.segments import Segment
+
+CONTROL = re.compile(
+    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
+)
+_CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
+_END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
+_BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
+_ROLES = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
+
+
+def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
+    """The markers that a template writes in front of messages; empty where it writes none.
+
+    That is the first marker that no message's lead ends a turn with, and every marker named after a role.
+    """
+    starts: set[str] = set()
+    begun: set[int] = set()
+    literals: set[str] = set()
+    previous: int | None = None
+    for segment in segments:
+        owner = segment.owner
+        literal = text[segment.start : segment.end] if segment.origin.literal and not segment.is_tools else ""
+        literals.add(literal)
+        if owner is not None and owner >= 0 and owner not in begun and owner != previous:
+            begun.add(owner)
+            starts |= _first_start(literal)
+        previous = owner if owner is not None else previous
+    return frozenset(starts | _role_markers(literals))
+
+
+def _first_start(lead: str) -> set[str]:
+    lead = lead.strip()
+    marker = CONTROL.match(lead)
+    if marker is None:
+        return {lead} if len(lead) > 2 else set()
+    opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
+    return set() if opening is None else {opening}
+
+
+def _role_markers(literals: Iterable[str]) -> set[str]:
+    return {
+        found[0]
+        for literal in literals
+        for found in CONTROL.finditer(literal)
+        if not is_closing(found[0]) and "".join(filter(str.isalpha, found[0])).lower().endswith(_ROLES)
+    }
+
+
+def is_closing(marker: str) -> bool:
+    """Whether a marker ends something, as far as its name shows: `<|im_end|>`, `[/INST]`, Gemma 4's `<turn|>`."""
+    return bool(_END.search(marker)) or (marker.endswith("|>") and not marker.startswith("<|"))
+
+
+def closing_run(text: str, start: int, end: int, opened_from: int) -> int:
+    """Where a run of closing markers that begins at `start` ends, `start` if there is none.
+
+    Each ends a turn as such, or something that was opened between `opened_from` and `start`.
+    """
+    at = start
+    while True:
+        found = _CLOSING.match(text, at, end)
+        if found is None or not is_closing(found[0]) or not _ends_what_was_opened(found[0], text[opened_from:start]):
+            return at
+        at = found.end()
+
+
+def _ends_what_was_opened(marker: str, before: str) -> bool:
+    name = _name(marker)
+    return not name or any(_name(m[0]) == name for m in CONTROL.finditer(before)) or f"<{marker[2:]}" in before
+
+
+def _name(marker: str) -> str:
+    """What a marker is called apart from begin and end: `tool_outputs` of `<｜tool▁outputs▁end｜>`."""
+    letters = re.sub(r"[^a-z]+", " ", _BEGIN.sub(" ", _END.sub(" ", marker)).lower())
+    return " ".join(
+        word for word in letters.split() if word not in ("im", "of", "id", "turn", "token", "sentence", "text")
+    )
+
+
+def is_opening(text: str) -> bool:
+    """Whether text in front of a start marker opens a sequence or turn too: `<s>` in `<s>[INST]`."""
+    return not text.strip() or bool(_BEGIN.search(text))

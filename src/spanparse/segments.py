@@ -1,0 +1,47 @@
+"""Stretches of a rendered text with their owners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanparse.origin import Origin
+
+PREAMBLE: Final = -1
+GENERATION_PROMPT: Final = -2
+
+
+@dataclass(slots=True)
+class Segment:
+    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`."""
+
+    start: int
+    end: int
+    origin: Origin
+    source: int
+    owner: int | None
+
+    @property
+    def is_tools(self) -> bool:
+        """Text of the tools block."""
+        path = self.origin.path
+        return bool(path) and path[0] == "tools"
+
+    @property
+    def is_frame(self) -> bool:
+        """Template text, or the role that a template builds its header from."""
+        return self.origin.literal or self.origin.path[-1] == "role"
+
+
+def split_at(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:
+    """`gap` cut at `border`: what lies before it is owned by `before`, the rest by `after`."""
+    result = []
+    for segment in gap:
+        if segment.start < border < segment.end:
+            head = Segment(segment.start, border, segment.origin, segment.source, before)
+            tail = Segment(border, segment.end, segment.origin, -1, after)
+            result += [head, tail]
+        else:
+            segment.owner = before if segment.end <= border else after
+            result.append(segment)
+    return result
