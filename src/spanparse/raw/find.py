@@ -40,6 +40,7 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
     generation = _generation(text, turns, analysis)
     if generation is not None:
         turns = turns[:-1]
+    opened = next((i for i, turn in enumerate(turns) if turn.role not in _LEADING), len(turns))
     messages = tuple(
         MessageSpan(
             index,
@@ -48,7 +49,7 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
             parts_of(text, turn, analysis),
             False,
             REASON,
-            (*_order(turns, index), *turn.notes, *lookalikes(text, turn, analysis)),
+            (*_order(turns, index, opened), *turn.notes, *lookalikes(text, turn, analysis)),
         )
         for index, turn in enumerate(turns)
     )
@@ -96,12 +97,12 @@ def _generation(text: str, turns: Sequence[Turn], analysis: Analysis) -> Piece |
     return Piece(last.start, last.end) if expected or not text[last.inner : last.end].strip() else None
 
 
-def _order(turns: Sequence[Turn], index: int) -> list[str]:
-    """Notes on a message that follows another as messages mostly do not."""
+def _order(turns: Sequence[Turn], index: int, opened: int) -> list[str]:
+    """Notes on a message that follows another as messages mostly do not; `opened` is the first that is no system's."""
     role = turns[index].role
     if index and role in ("user", "assistant") and turns[index - 1].role == role:
         return [f"second {role} message in a row: the one before may quote a marker"]
-    if role in _LEADING and any(turn.role not in _LEADING for turn in turns[:index]):
+    if role in _LEADING and index > opened:
         return [f"{role} message in the middle: the one before may quote a marker"]
     return []
 

@@ -24,6 +24,9 @@ class Turn:
     end: int = 0
     closed: bool = False
     notes: list[str] = field(default_factory=list)
+    # How far the content was searched for an end, and whether it holds one, while its border is not known yet.
+    searched: int = 0
+    holds_end: bool = False
 
 
 def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
@@ -39,7 +42,7 @@ def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
         start = _in_front_of_tools(text, turns[-1].inner if turns else begin, found.start(), role, delimiters)
         if turns:
             if not _may_begin(text, turns[-1], role, start, delimiters):
-                turns[-1].notes.append(f"may quote a marker: {found[0]}")
+                _note_quote(turns[-1], found[0])
                 continue
             turns += _finish(text, turns[-1], start, delimiters)
         behind = _SPACE_BEHIND.match(text, found.end())
@@ -55,23 +58,37 @@ def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
 def _in_front_of_tools(text: str, begin: int, at: int, role: str, delimiters: Delimiters) -> int:
     """Where a message really begins whose marker is at `at`: tool definitions in front of it belong to it."""
     block = delimiters.block
-    if block is None or role != block.role or not text[begin:at].rstrip().endswith(block.end):
+    if block is None or role != block.role or not _ends_with(text, begin, at, (block.end,)):
         return at
     found = text.rfind(block.start, begin, at)
     return found if found >= 0 else at
 
 
+def _ends_with(text: str, begin: int, end: int, suffixes: tuple[str, ...]) -> bool:
+    """Whether text[begin:end] ends with one of `suffixes`, white space aside; copies nothing."""
+    while end > begin and text[end - 1].isspace():
+        end -= 1
+    return text.endswith(suffixes, begin, end)
+
+
 def _may_begin(text: str, turn: Turn, role: str, at: int, delimiters: Delimiters) -> bool:
-    before = text[turn.inner : at].rstrip()
     closers = delimiters.closers.get(turn.role, ())
     if not closers or role in delimiters.companions.get(turn.role, frozenset()):
         return True
-    if before.endswith(closers):
+    if _ends_with(text, turn.inner, at, closers):
         return True
-    if not _goes_on(turn.role, delimiters) or not any(end in before for end in closers):
+    if not _goes_on(turn.role, delimiters) or not _holds_end(text, turn, at, closers):
         return False
     answers = delimiters.closers.get("assistant", ())
-    return not answers or before.endswith(answers)
+    return not answers or _ends_with(text, turn.inner, at, answers)
+
+
+def _holds_end(text: str, turn: Turn, at: int, closers: tuple[str, ...]) -> bool:
+    """Whether an end stands between the header and `at`; what was searched before is not searched again."""
+    begin = max(turn.inner, turn.searched - max(map(len, closers)))
+    turn.holds_end = turn.holds_end or any(text.find(end, begin, at) >= 0 for end in closers)
+    turn.searched = at
+    return turn.holds_end
 
 
 def _goes_on(role: str, delimiters: Delimiters) -> bool:
@@ -118,9 +135,13 @@ def _cut_at_joints(text: str, turn: Turn, delimiters: Delimiters) -> Iterator[Tu
 
 def _note_quotes(text: str, turn: Turn, delimiters: Delimiters) -> None:
     """Notes on ends of any role in the middle of the content, and on stems of starts that no known role follows."""
-    content = text[turn.inner : turn.close]
     ends = (end for closers in delimiters.closers.values() for end in closers)
     for marker in dict.fromkeys((*ends, *delimiters.stems)):
         own = turn.role == "assistant" and marker == delimiters.call_end
-        if marker in content and not own and not any(marker in note for note in turn.notes):
-            turn.notes.append(f"may quote a marker: {marker}")
+        if not own and text.find(marker, turn.inner, turn.close) >= 0:
+            _note_quote(turn, marker)
+
+
+def _note_quote(turn: Turn, marker: str) -> None:
+    if not any(marker in note for note in turn.notes):
+        turn.notes.append(f"may quote a marker: {marker}")
