@@ -29,10 +29,16 @@ FORMATS: Final = (
     Markers("Kimi", re.compile(r"<\|im_(?:user|assistant|system)\|>"), re.compile(r"<\|im_end\|>")),
     Markers("DeepSeek", re.compile(r"<｜(?:User|Assistant)｜>")),
     Markers("Hunyuan", re.compile(r"<｜hy_(?:User|Assistant)｜>")),
-    Markers("Phi, GLM", re.compile(r"<\|(?:user|assistant|system|observation|tool|developer|content)\|>")),
+    Markers(
+        "Phi, GLM",
+        re.compile(r"<\|(?:user|assistant|system|observation|tool|developer|available_tools|userprompt|response)\|>"),
+    ),
     Markers("Mistral", re.compile(r"\[INST\]|\[SYSTEM_PROMPT\]|\[TOOL_RESULTS\]")),
 )
 OTHER: Final = "other"
+
+CLOSER: Final = re.compile(r"</|<\|?/|<[|｜]?[^<>]*(?:end|eo[mst])[^<>]*[|｜]?>", re.IGNORECASE)
+"""What closes something, in any format."""
 
 
 def format_of(text: str) -> Markers | None:

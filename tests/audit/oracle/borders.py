@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.audit.markers import format_of
+from tests.audit.markers import CLOSER, format_of
 from tests.audit.oracle.view import Fault, View
 
 
@@ -10,8 +10,8 @@ def check_borders(view: View) -> list[Fault]:
     """Each pair of neighbours that stand side by side in one piece each.
 
     The rule is that text which the messages of a role always begin with belongs to the message it introduces. So the
-    next message may begin earlier, if it begins as every message of its role does; and it may begin later, if the text
-    between holds no start of a turn: then the message before ends otherwise when nothing follows it.
+    next message may begin earlier, but not with what closes the one before; and it may begin later, if the text between
+    holds no start of a turn: then the message before ends otherwise when nothing follows it.
     """
     markers = format_of(view.text)
     quotes = any(markers.start.search(field.value) for message in view.fields for field in message) if markers else True
@@ -33,7 +33,7 @@ def check_borders(view: View) -> list[Fault]:
         if not between.strip():
             continue
         if piece.start < len(head):
-            if (markers is None or not markers.start.match(between)) and not view.always_begins(index, between):
+            if CLOSER.match(between) and not view.always_begins(index, between):
                 found.append(Fault("border", index, f"begins with {between!r}, which is there without it"))
         elif markers is not None and not quotes and markers.start.search(between):
             found.append(Fault("border", index - 1, f"ends with {between!r}, which starts the next turn"))

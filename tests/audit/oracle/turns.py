@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from tests.audit.markers import Markers, format_of
-from tests.audit.oracle.view import Fault, View, owner_name
+from tests.audit.oracle.view import PREAMBLE, Fault, View, owner_name
 from tests.audit.vocabulary import WORD
 
 _MARKUP: Final = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]")
@@ -25,6 +25,9 @@ def check_turns(view: View) -> list[Fault]:
     generated = view.rendering.generation_prompt
     end = generated.start if generated else len(view.text)
     starts = [hit.start() for hit in markers.start.finditer(view.text, 0, end)]
+    # Some formats put the same markers behind the texts.
+    if starts and any(view.case.messages[i]["role"] in ("user", "assistant") for i in _messages_in(view, 0, starts[0])):
+        return []
     found = [
         Fault("caller-text", None, f"the start marker at {start} is said to be the caller's")
         for start in starts
@@ -50,8 +53,10 @@ def _check_turn(view: View, markers: Markers, index: int, begin: int, after: int
     end = begin + len(_without_next_beginning(view.text[begin:after]))
     # A message without a word of its own may stand in a turn unseen.
     unseen = set(range(len(view.case.messages))) - view.visible
+    # An empty text whose turn stands outside all loops cannot be told from a default one.
+    allowed = {index, *unseen, *([PREAMBLE] if any(place < index for place in unseen) else [])}
     place = begin + _default_text(view, begin)
-    while place < end and (view.owners[place] == index or view.owners[place] in unseen):
+    while place < end and view.owners[place] in allowed:
         place += 1
     if place < end and not _begins_next(view, markers, index, place, after):
         owner, what = owner_name(view.owners[place]), view.text[place : place + 40]

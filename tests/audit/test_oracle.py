@@ -1,0 +1,177 @@
+"""The oracle finds planted errors, and none where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.audit.case import Case
+from tests.audit.corpus import Template, bundled
+from tests.audit.kwargs import SPECIAL_TOKENS
+from tests.audit.oracle import View, faults_of
+from tests.audit.shapes import conversation
+from tests.audit.verdict import parse_case, source_of
+
+from spanparse import MessageSpan, Part, Piece, Rendering
+from spanparse.spans import BarrierKind
+
+CHATML = next(template for template in bundled() if template.name == "chatml")
+
+
+def view_of(shape: str, template: Template = CHATML, *, generation: bool = True) -> View:
+    case = Case(template.text, conversation(shape, template.text), SPECIAL_TOKENS)
+    return View(case, generation, parse_case(source_of(template), case, generation))
+
+
+def with_message(rendering: Rendering, message: MessageSpan) -> Rendering:
+    messages = list(rendering.messages)
+    messages[message.index] = message
+    return replace(rendering, messages=tuple(messages))
+
+
+def part_of(message: MessageSpan, kind: str) -> Part:
+    return next(part for part in message.parts if part.kind == kind)
+
+
+def with_part(rendering: Rendering, index: int, old: Part, *new: Part) -> Rendering:
+    message = rendering.messages[index]
+    at = message.parts.index(old)
+    return with_message(rendering, replace(message, parts=(*message.parts[:at], *new, *message.parts[at + 1 :])))
+
+
+def moved_border(rendering: Rendering, index: int, by: int) -> Rendering:
+    """The border in front of a message moved by some characters, with everything that depends on it."""
+    before, after = rendering.messages[index - 1], rendering.messages[index]
+    old = after.pieces[0].start
+    border = old + by
+    last, first = before.parts[-1], after.parts[0]
+    rendering = with_message(
+        rendering,
+        replace(
+            before,
+            pieces=(Piece(before.pieces[0].start, border),),
+            parts=tuple(p for p in (*before.parts[:-1], replace(last, end=border)) if p.start < p.end),
+        ),
+    )
+    rendering = with_message(
+        rendering,
+        replace(
+            after, pieces=(Piece(border, after.pieces[0].end),), parts=(replace(first, start=border), *after.parts[1:])
+        ),
+    )
+    barriers = [replace(b, offset=border) if b.offset == old else b for b in rendering.barriers]
+    return replace(rendering, barriers=tuple(barriers))
+
+
+def takes_trailer(rendering: Rendering) -> Rendering:
+    prompt, last = rendering.generation_prompt, rendering.messages[-1]
+    assert prompt is not None
+    trailer = part_of(last, "trailer")
+    rendering = with_message(
+        rendering, replace(last, pieces=(Piece(last.pieces[0].start, trailer.start),), parts=last.parts[:-1])
+    )
+    barriers = [replace(b, offset=trailer.start) if b.offset == prompt.start else b for b in rendering.barriers]
+    return replace(rendering, generation_prompt=Piece(trailer.start, prompt.end), barriers=tuple(barriers))
+
+
+def short_content(rendering: Rendering) -> Rendering:
+    message = rendering.messages[1]
+    content, trailer = part_of(message, "content"), part_of(message, "trailer")
+    rendering = with_part(rendering, 1, content, replace(content, end=content.end - 1))
+    return with_part(rendering, 1, trailer, replace(trailer, start=trailer.start - 1))
+
+
+def swapped(rendering: Rendering) -> Rendering:
+    """Messages 1 and 2 in each other's place."""
+    one, two = rendering.messages[1], rendering.messages[2]
+    rendering = with_message(rendering, replace(one, pieces=two.pieces, parts=two.parts))
+    rendering = with_message(rendering, replace(two, pieces=one.pieces, parts=one.parts))
+    kinds: dict[int, BarrierKind] = {1: "user_start", 2: "assistant_start"}
+    changed = {1: 2, 2: 1}
+    barriers = [
+        replace(b, message=changed[b.message], kind=kinds[changed[b.message]]) if b.message in changed else b
+        for b in rendering.barriers
+    ]
+    return replace(rendering, barriers=tuple(barriers))
+
+
+def hole(rendering: Rendering) -> Rendering:
+    message = rendering.messages[1]
+    start, end = message.pieces[0]
+    return with_message(rendering, replace(message, pieces=(Piece(start, end - 1),)))
+
+
+def header_as_content(rendering: Rendering) -> Rendering:
+    header = part_of(rendering.messages[1], "header")
+    return with_part(rendering, 1, header, replace(header, kind="delimiter"))
+
+
+def noted_dropped(rendering: Rendering) -> Rendering:
+    return with_message(rendering, replace(rendering.messages[1], notes=("content dropped",)))
+
+
+FAULTS: list[tuple[str, Callable[[Rendering], Rendering]]] = [
+    ("text", lambda rendering: replace(rendering, text=rendering.text + " ")),
+    ("tiling", hole),
+    ("parts", lambda rendering: with_message(rendering, replace(rendering.messages[1], parts=()))),
+    ("barriers", lambda rendering: replace(rendering, barriers=rendering.barriers[1:])),
+    ("reason", lambda rendering: with_message(rendering, replace(rendering.messages[1], reason="bad-luck"))),
+    ("caller-text", lambda rendering: replace(rendering, caller_text=rendering.caller_text[1:])),
+    ("caller-text", lambda rendering: replace(rendering, caller_text=(Piece(0, len(rendering.text)),))),
+    ("word", swapped),
+    ("change", swapped),
+    ("sentinel", swapped),
+    ("range", short_content),
+    ("turn", lambda rendering: moved_border(rendering, 2, 1)),
+    ("turn", lambda rendering: moved_border(rendering, 2, -len("<|im_end|>\n"))),
+    ("border", lambda rendering: moved_border(rendering, 2, -len("<|im_end|>\n"))),
+    ("border", lambda rendering: moved_border(rendering, 2, len("<|im_start|>assistant"))),
+    ("header", header_as_content),
+    ("generation", takes_trailer),
+    ("notes", noted_dropped),
+]
+
+
+@pytest.mark.parametrize(("check", "plant"), FAULTS)
+def test_a_planted_error_is_found(check: str, plant: Callable[[Rendering], Rendering]) -> None:
+    view = view_of("system, turns")
+    assert faults_of(view) == []
+    assert check in {fault.check for fault in faults_of(View(view.case, True, plant(view.rendering)))}
+
+
+def test_calls_in_each_other_s_place_are_found() -> None:
+    view = view_of("two parallel calls")
+    assert faults_of(view) == []
+    index = next(i for i, m in enumerate(view.case.messages) if m.get("tool_calls"))
+    message = view.rendering.messages[index]
+    exchanged = tuple(replace(p, index=1 - p.index) if p.index is not None else p for p in message.parts)
+    rendering = with_message(view.rendering, replace(message, parts=exchanged))
+    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"call"}
+
+
+def test_tools_in_each_other_s_place_are_found() -> None:
+    view = view_of("tools with nested schemas")
+    assert faults_of(view) == []
+    tools = part_of(view.rendering.messages[0], "tools")
+    children = tuple(replace(child, index=(child.index or 0) + 1) for child in tools.children)
+    rendering = with_part(view.rendering, 0, tools, replace(tools, children=children))
+    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"tools"}
+
+
+def test_text_that_does_not_depend_on_its_message_is_found() -> None:
+    text = "{% for m in messages %}<|im_start|>{{ m.role }}\nhello<|im_end|>\n{% endfor %}"
+    view = view_of("user", Template("constant", text, False))
+    assert faults_of(view) == []
+    header = view.rendering.messages[0].parts[0]
+    rendering = with_part(view.rendering, 0, header, replace(header, kind="content"))
+    assert "phantom" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
+
+
+def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
+    view = view_of("system, turns")
+    rendering = swapped(view.rendering)
+    for index in (1, 2):
+        message = replace(rendering.messages[index], exact=False, reason="owner-unclear")
+        rendering = with_message(replace(rendering, exact=False), message)
+    assert faults_of(View(view.case, True, rendering)) == []
