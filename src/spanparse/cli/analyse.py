@@ -25,9 +25,9 @@ def analyse(
     settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a template writes, reads, refuses and does to messages.
+    """Show what a template does, reads and refuses.
 
-    Found by trying small conversations on it; no conversation is needed.
+    Found by trying small conversations on it, so that none is needed.
     """
     from spanparse.analysis import analyse as analyse_template
     from spanparse.analysis import to_json
@@ -188,16 +188,18 @@ def _effect(effect: Effect) -> str:
 def _show_verdicts(screen: Console, found: Analysis) -> None:
     from spanparse.cli.tables import cell, new_table
 
-    refused = new_table("refuses", "because")
-    loses = new_table("takes", "but renders nothing of")
+    refused: dict[str, list[str]] = {}
+    lost: dict[str, list[str]] = {}
     for verdict in found.verdicts:
         if verdict.refused is not None:
-            where = "" if verdict.message is None else f"messages[{verdict.message}]: "
-            refused.add_row(cell(verdict.shape), cell(f"{where}{verdict.refused}"))
+            refused.setdefault(verdict.refused, []).append(verdict.shape)
         elif verdict.loses:
-            loses.add_row(cell(verdict.shape), cell(", ".join(verdict.loses)))
-    for table in (refused, loses):
-        if table.row_count:
+            lost.setdefault(", ".join(verdict.loses), []).append(verdict.shape)
+    for columns, rows in ((("refuses", "because"), refused), (("takes", "but renders nothing of"), lost)):
+        table = new_table(*columns)
+        for what, shapes in rows.items():
+            table.add_row(cell(", ".join(shapes)), cell(what))
+        if rows:
             screen.print(table)
 
 

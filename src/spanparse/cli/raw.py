@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spanparse.analysis import analyse
+from spanparse.cli.output import warning_line
 from spanparse.cli.prompt import Prompt, load_template, read_input
 from spanparse.conversation import Conversation, parse_settings
 from spanparse.errors import ConversationError
@@ -23,4 +24,6 @@ def load_raw_prompt(source: str, path: str, *, variant: str | None = None, setti
         raise ConversationError(path, f"not UTF-8 (byte {error.start})") from error
     template = load_template(source, variant)
     rendering = find_spans(text, analyse(template, kwargs=kwargs))
+    for note in rendering.notes:
+        warning_line(f"{path}: {note}")
     return Prompt(template, Conversation([], None, kwargs), rendering, None)
