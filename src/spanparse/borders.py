@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spanparse.markers import closing_run, is_opening
+from spanparse.markers import Openers, is_opening
 from spanparse.segments import Segment, split_at
 
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
@@ -114,33 +114,30 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
     That is text in front of the next message's start marker that opens nothing itself, or, without such a marker, the
     closing markers that the next message begins with.
     """
+    openers = Openers(text, segments)
     result: list[Segment] = []
-    begin = 0
+    border = 0
     for place, segment in enumerate(segments):
         owner, before = segment.owner, result[-1].owner if result else None
         assert owner is not None
-        if owner == before:
+        if before is not None and before >= 0 and owner >= 0 and owner != before and segment.start >= border:
+            border = _trailer_end(text, segments, place, starts, openers)
+        if before is not None and segment.start < border:
+            result += split_at([segment], border, before, owner)
+        else:
             result.append(segment)
-            continue
-        border = segment.start
-        if before is not None and before >= 0 and owner >= 0 and segment.origin.literal:
-            border = _trailer_end(text, segments, place, starts, begin)
-        begin = segment.start
-        result += (
-            split_at([segment], border, before, owner) if border > segment.start and before is not None else [segment]
-        )
     return result
 
 
-def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], begin: int) -> int:
-    """Where the trailer of the message before ends in the template's text at `place`; `begin` is where that began."""
-    segment = segments[place]
-    marker = min((at for start in starts if (at := text.find(start, segment.start, segment.end)) >= 0), default=None)
+def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
+    """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
+    owner, begin = segments[place].owner, segments[place].start
+    end = begin
+    while place < len(segments) and segments[place].owner == owner and segments[place].origin.literal:
+        end = segments[place].end
+        place += 1
+    marker = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=None)
     if marker is not None:
-        return segment.start if is_opening(text[segment.start : marker]) else marker
-    own = segments[place + 1 :]
-    has_field = any(
-        not other.origin.literal
-        for other in own[: next((i for i, s in enumerate(own) if s.owner != segment.owner), len(own))]
-    )
-    return closing_run(text, segment.start, segment.end, begin) if has_field else segment.start
+        return begin if is_opening(text[begin:marker]) else marker
+    has_field = place < len(segments) and segments[place].owner == owner
+    return openers.closing_run(begin, end) if has_field else begin

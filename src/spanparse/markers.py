@@ -38,6 +38,8 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
 
 def _first_start(lead: str) -> set[str]:
     lead = lead.strip()
+    while (closing := _CLOSING.match(lead)) and is_closing(closing[0]):
+        lead = lead[closing.end() :].lstrip()
     marker = CONTROL.match(lead)
     if marker is None:
         return {lead} if len(lead) > 2 else set()
@@ -59,22 +61,32 @@ def is_closing(marker: str) -> bool:
     return bool(_END.search(marker)) or (marker.endswith("|>") and not marker.startswith("<|"))
 
 
-def closing_run(text: str, start: int, end: int, opened_from: int) -> int:
-    """Where a run of closing markers that begins at `start` ends, `start` if there is none.
+class Openers:
+    """What the template's own text opens, so that it can be told what a closing marker closes."""
 
-    Each ends a turn as such, or something that was opened between `opened_from` and `start`.
-    """
-    at = start
-    while True:
-        found = _CLOSING.match(text, at, end)
-        if found is None or not is_closing(found[0]) or not _ends_what_was_opened(found[0], text[opened_from:start]):
-            return at
-        at = found.end()
+    def __init__(self, text: str, segments: Iterable[Segment]) -> None:
+        self._text = text
+        self._segments = segments
+        self._written: str | None = None
+        self._names: set[str] = set()
 
+    def closing_run(self, start: int, end: int) -> int:
+        """Where a run of closing markers that begins at `start` ends, `start` if there is none.
 
-def _ends_what_was_opened(marker: str, before: str) -> bool:
-    name = _name(marker)
-    return not name or any(_name(m[0]) == name for m in CONTROL.finditer(before)) or f"<{marker[2:]}" in before
+        Each ends a turn as such, or something that the template opens somewhere.
+        """
+        at = start
+        while (found := _CLOSING.match(self._text, at, end)) and is_closing(found[0]) and self._opens(found[0]):
+            at = found.end()
+        return at
+
+    def _opens(self, marker: str) -> bool:
+        if self._written is None:
+            own = {self._text[s.start : s.end] for s in self._segments if s.origin.literal and not s.is_tools}
+            self._written = "\n".join(sorted(own))
+            self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
+        name = _name(marker)
+        return not name or name in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
 
 
 def _name(marker: str) -> str:

@@ -147,8 +147,15 @@ def _last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> in
             continue
         found = max((str.rfind(text, start, segment.start, segment.end) for start in starts), default=-1)
         if found >= 0:
-            return found
+            return _chain_begin(text, gap[0].start, found, starts)
     return None
+
+
+def _chain_begin(text: str, begin: int, border: int, starts: frozenset[str]) -> int:
+    """Where the run of start markers that ends at `border` begins, not before `begin`."""
+    while before := next((start for start in starts if text.endswith(start, begin, border)), None):
+        border -= len(before)
+    return border
 
 
 def _owned(gap: list[Segment], owner: int) -> list[Segment]:
