@@ -7,7 +7,7 @@ VENV := .venv
 export CMAKE_ARGS ?= -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_OPENSSL=OFF
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: demo test
+.PHONY: audit demo test
 
 demo: $(VENV)/.with-runtime
 	$(VENV)/bin/spanparse demo
@@ -16,6 +16,10 @@ test: $(VENV)/.with-dev
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pytest
+
+# Every published template against every conversation shape, on two processes; see docs/support.md, which it writes.
+audit: $(VENV)/.with-dev
+	$(VENV)/bin/python -m tests.audit --write docs/support.md
 
 # pip comes last, so a venv that was left half made (Debian without python3-venv) is made again.
 $(VENV)/bin/pip:
