@@ -40,16 +40,17 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
     generation = _generation(text, turns, analysis)
     if generation is not None:
         turns = turns[:-1]
-    opened = next((i for i, turn in enumerate(turns) if turn.role not in _LEADING), len(turns))
+    parts = [parts_of(text, turn, analysis) for turn in turns]
+    order = _order(turns, [any(part.kind == "tool_call" for part in found) for found in parts], analysis)
     messages = tuple(
         MessageSpan(
             index,
             turn.role,
             (Piece(turn.start, turn.end),),
-            parts_of(text, turn, analysis),
+            parts[index],
             False,
             REASON,
-            (*_order(turns, index, opened), *turn.notes, *lookalikes(text, turn, analysis)),
+            (*order[index], *turn.notes, *lookalikes(text, turn, analysis)),
         )
         for index, turn in enumerate(turns)
     )
@@ -97,14 +98,23 @@ def _generation(text: str, turns: Sequence[Turn], analysis: Analysis) -> Piece |
     return Piece(last.start, last.end) if expected or not text[last.inner : last.end].strip() else None
 
 
-def _order(turns: Sequence[Turn], index: int, opened: int) -> list[str]:
-    """Notes on a message that follows another as messages mostly do not; `opened` is the first that is no system's."""
-    role = turns[index].role
-    if index and role in ("user", "assistant") and turns[index - 1].role == role:
-        return [f"second {role} message in a row: the one before may quote a marker"]
-    if role in _LEADING and index > opened:
-        return [f"{role} message in the middle: the one before may quote a marker"]
-    return []
+def _order(turns: Sequence[Turn], calls: Sequence[bool], analysis: Analysis) -> list[list[str]]:
+    """Notes on each message that follows others as messages mostly do not; `calls` says which show a tool call."""
+    notes: list[list[str]] = []
+    before, opened, called = "", False, False
+    for turn, calling in zip(turns, calls, strict=True):
+        found = []
+        if turn.role == before and turn.role in ("user", "assistant"):
+            found.append(f"second {turn.role} message in a row: the one before may quote a marker")
+        if turn.role in _LEADING and opened:
+            found.append(f"{turn.role} message in the middle: the one before may quote a marker")
+        if turn.role == "tool" and not called and analysis.tool_calls is not None:
+            found.append("tool message without a call before it: it may be another's that quotes a marker")
+        notes.append(found)
+        opened = opened or turn.role not in _LEADING
+        called = calling or (called and turn.role == "tool")
+        before = turn.role
+    return notes
 
 
 def _doubts(turns: Sequence[Turn], delimiters: Delimiters) -> list[str]:

@@ -24,14 +24,14 @@ def parts_of(text: str, turn: Turn, analysis: Analysis) -> tuple[Part, ...]:
         parts += reasoning
         at = reasoning[-1].end if reasoning else at
         called = False
-        for call in _calls(text, at, turn.close, analysis.tool_calls):
+        for call in _calls(text, at, turn, analysis.tool_calls):
             parts += _text_parts(text, turn, at, call.start, analysis.tool_calls)
             parts.append(call)
             at, called = call.end, True
         parts += _text_parts(text, turn, at, turn.close, analysis.tool_calls if called else None)
     else:
         parts += _text_parts(text, turn, at, turn.close, None)
-    if turn.end > turn.close:
+    if turn.end > max(at, turn.close):
         parts.append(Part("trailer", turn.close, turn.end))
     return tuple(parts)
 
@@ -95,17 +95,19 @@ class _Found(NamedTuple):
     end: int
 
 
-def _calls(text: str, at: int, limit: int, markers: ToolCalls | None) -> Iterator[Part]:
-    """Tool calls with their names and arguments, one after another."""
+def _calls(text: str, at: int, turn: Turn, markers: ToolCalls | None) -> Iterator[Part]:
+    """Tool calls with their names and arguments, one after another; what ends the last may be what closes the turn."""
     if markers is None or not markers.start.strip() or not markers.end.strip():
         return
-    index = 0
+    index, limit = 0, turn.close
     while (start := _find(text, markers.start.strip(), at, limit)) is not None:
         separator = _find(text, markers.separator, start.end, min(limit, start.end + _LONGEST_NAME))
         if separator is None:
             return
         inside = _json_end(text, separator.end) if markers.arguments == "json" else separator.end
         end = _find(text, markers.end.strip(), inside, limit)
+        if end is None and text[limit : turn.end].strip() == markers.end.strip():
+            end = _Found(limit, turn.end)
         if end is None:
             return
         children = (Part("name", start.end, separator.start), Part("arguments", separator.end, end.start))
