@@ -82,7 +82,7 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) 
         ):
             begin = _turn_text_begin(result, owner, segment.start)
             border = max((str.rfind(text, start, begin, segment.end) for start in starts), default=-1)
-            if border > begin and border >= segment.start:
+            if border >= max(begin, segment.start):
                 result += split_at([segment], border, owner, following.owner)
                 continue
         result.append(segment)
@@ -100,12 +100,17 @@ def _introduces(text: str, segments: Sequence[Segment], place: int, starts: froz
 
 
 def _turn_text_begin(before: Sequence[Segment], owner: int, start: int) -> int:
-    """Where the template's text that ends a message's piece begins: behind its last field, or at the piece's begin."""
+    """The first place in a message's closing text where it can introduce the next one.
+
+    That is right behind its last field; in a message without fields, behind the start marker of its own.
+    """
     for segment in reversed(before):
-        if segment.owner != owner or not segment.origin.literal:
+        if segment.owner != owner:
             break
+        if not segment.origin.literal:
+            return start
         start = segment.start
-    return start
+    return start + 1
 
 
 def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
