@@ -41,6 +41,8 @@ def _first_start(lead: str) -> set[str]:
     while (closing := _CLOSING.match(lead)) and is_closing(closing[0]):
         lead = lead[closing.end() :].lstrip()
     marker = CONTROL.match(lead)
+    if "call" in (marker[0] if marker else lead).lower():
+        return set()  # it opens a tool call: `[TOOL_CALLS]`, `<tool_calls>`
     if marker is None:
         return {lead} if len(lead) > 2 else set()
     opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
