@@ -345,3 +345,12 @@ def test_json_that_a_template_builds_round_a_content_is_the_template_s_text() ->
         ("tool_result", '"sunny"'),
         ("trailer", "}<|end|>"),
     ]
+
+
+def test_a_trailer_written_in_front_of_the_next_header_belongs_to_the_message_it_ends() -> None:
+    template = (
+        "{% for m in messages %}{% if not loop.first %}<|x_end|>{% endif %}"
+        "{{ '<|x_a|>' if m.role == 'assistant' else '<|x_b|>' }}{{ m.content }}{% endfor %}<|x_end|>"
+    )
+    rendering = parse(source(template), CHAT[1:3])
+    assert owners(rendering) == [("0", "<|x_b|> Hi! <|x_end|>"), ("1", "<|x_a|>Hello.<|x_end|>")]
