@@ -14,10 +14,12 @@ from spanparse.environment import RenderContext, compile_template
 from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.marked import Marked, concat, runs_of
 from spanparse.origin import NOWHERE, Origin, Run
-from spanparse.tracked import track
+from spanparse.tracked import TrackedDict, TrackedList, track
 
 Message = dict[str, Any]
 Tool = dict[str, Any]
+
+_REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
@@ -26,6 +28,9 @@ DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
 @dataclass(frozen=True, slots=True)
 class Request:
     """All that a template is given.
+
+    As in transformers from 5.23 on, a template sees no field of a message that is null, and reasoning under
+    `reasoning_content` (and `thinking`, if it has no other value), whichever of these or `reasoning` it came under.
 
     `kwargs` are template variables such as `enable_thinking` or `bos_token`. `clock` is what `strftime_now` shows; a
     fixed default keeps renderings reproducible, since a date that changes at midnight invalidates every cached prompt.
@@ -71,7 +76,7 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
     template = compile_template(text, name, marking=marking)
     variables: dict[str, Any] = {
         **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
-        "messages": track(request.messages, ("messages",)) if marking else request.messages,
+        "messages": _presented(track(request.messages, ("messages",)) if marking else request.messages),
         "tools": (track(request.tools, ("tools",), printable=True) if marking else request.tools) or None,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
@@ -97,6 +102,24 @@ def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: boo
         where = cursor.current.message if marking else None
         raise TemplateRefused(name, " ".join(reason.split()), where) from error
     return chunks
+
+
+def _presented(messages: list[Message]) -> list[Message]:
+    """The messages as transformers shows them to a template, tracked if these are.
+
+    Source: `_normalize_chat_messages` and `_alias_reasoning_fields` in its `utils/chat_template_utils.py`.
+    """
+    presented = [_presented_message(message) for message in messages]
+    return TrackedList(presented, messages._origin) if isinstance(messages, TrackedList) else presented
+
+
+def _presented_message(message: Message) -> Message:
+    fields = {name: value for name, value in message.items() if value is not None}
+    reasoning = next((fields[name] for name in _REASONING_NAMES if name in fields), None)
+    if reasoning is not None:
+        fields = {"thinking": reasoning, **fields, "reasoning_content": reasoning}
+    # The value under another name keeps its origin: spans name the field that the caller filled.
+    return TrackedDict(fields, message._origin) if isinstance(message, TrackedDict) else fields
 
 
 def _template_text(value: Any) -> Any:

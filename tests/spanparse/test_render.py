@@ -56,6 +56,20 @@ def test_a_marked_render_is_the_plain_render(name: str) -> None:
     assert [run.start for run in marked._runs] == [0, *[run.end for run in marked._runs][:-1]]
 
 
+def test_a_null_field_of_a_message_is_undefined_to_the_template() -> None:
+    template = "{{ messages[0].content is defined }}{{ messages[0] }}"
+    request = Request([{"role": "assistant", "content": None}])
+    assert render_plain(template, request) == "False{'role': 'assistant'}" == render_marked(template, request)
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "thinking", "reasoning"])
+def test_reasoning_is_found_under_the_names_that_templates_read_and_keeps_its_origin(field: str) -> None:
+    template = "{{ messages[0].reasoning_content }},{{ messages[0].thinking }}"
+    marked = render_marked(template, Request([{"role": "assistant", "content": "a", field: "why"}]))
+    assert marked == "why,why"
+    assert [run.origin.path for run in marked._runs if not run.origin.literal] == [("messages", 0, field)] * 2
+
+
 def test_lists_print_as_python_does() -> None:
     assert render_plain("{{ messages[0].content }}", Request(LISTS)) == str(LISTS[0]["content"])
     assert render_marked("{{ messages[0].content }}", Request(LISTS)) == str(LISTS[0]["content"])
