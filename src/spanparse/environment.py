@@ -15,11 +15,13 @@ from typing import Any
 
 import jinja2
 from jinja2 import nodes
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import make_attrgetter
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from spanparse import marked_json, marked_safe
 from spanparse.codegen import LimitedCodeGenerator, MarkingCodeGenerator
@@ -60,6 +62,27 @@ class GenerationBlock(Extension):
 
     def _body(self, caller: Callable[[], str]) -> str:
         return caller()
+
+
+class ChatNamespace(Namespace):
+    """`namespace()`, which in transformers takes no attribute whose name begins with an underscore."""
+
+    # Jinja's own way to let a template call `namespace(self=…)`.
+    def __init__(*arguments: Any, **attributes: Any) -> None:
+        self, *rest = arguments
+        values = dict(*rest, **attributes)
+        for name in values:
+            _check_attribute(name)
+        Namespace.__init__(self, values)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_attribute(name)
+        super().__setitem__(name, value)
+
+
+def _check_attribute(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace cannot hold {name!r}: names that begin with an underscore are not allowed")
 
 
 def _raise_exception(message: str) -> None:
@@ -121,6 +144,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = _tojson
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = _strftime_now
+        self.globals["namespace"] = ChatNamespace
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
