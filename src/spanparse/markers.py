@@ -25,13 +25,16 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
     begun: set[int] = set()
     literals: set[str] = set()
     previous: int | None = None
-    for segment in segments:
+    for place, segment in enumerate(segments):
         owner = segment.owner
-        literal = text[segment.start : segment.end] if segment.origin.literal and not segment.is_tools else ""
-        literals.add(literal)
+        if segment.origin.literal and not segment.is_tools:
+            literals.add(text[segment.start : segment.end])
         if owner is not None and owner >= 0 and owner not in begun and owner != previous:
             begun.add(owner)
-            starts |= _first_start(literal)
+            end = place
+            while end < len(segments) and segments[end].owner == owner and segments[end].origin.literal:
+                end += 1
+            starts |= _first_start("".join([text[s.start : s.end] for s in segments[place:end]]))
         previous = owner if owner is not None else previous
     return frozenset(starts | _role_markers(literals))
 
