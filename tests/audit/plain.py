@@ -64,15 +64,15 @@ def _environment() -> jinja2.Environment:
 ENVIRONMENT: Final = _environment()
 
 
-def _presented(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def presented(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What transformers makes of messages before the template sees them: nulls go, reasoning gets a second name."""
-    presented = []
+    shown = []
     for message in messages:
         fields = {name: value for name, value in message.items() if value is not None}
         if "reasoning_content" in fields:
             fields = {"thinking": fields["reasoning_content"], **fields}
-        presented.append(fields)
-    return presented
+        shown.append(fields)
+    return shown
 
 
 @lru_cache(maxsize=8)
@@ -90,7 +90,7 @@ def render(
     """The prompt; raises `Refused` with the template's or Python's words."""
     try:
         return _compiled(template).render(
-            messages=_presented(messages), tools=tools, documents=None, add_generation_prompt=generation, **kwargs
+            messages=presented(messages), tools=tools, documents=None, add_generation_prompt=generation, **kwargs
         )
     except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise Refused(" ".join(str(error).split()) or type(error).__name__) from error
