@@ -17,13 +17,21 @@ def message_notes(
     """Notes on message `index`, whose segments are given in text order.
 
     `displaced` names the messages that are not in their place: `hoisted` in front of an earlier one or `moved` behind a
-    later one.
+    later one. `dropped` says that nothing of what the message says is shown; if not even a header is, it has no span.
     """
     if not segments:
         return ["dropped"]
     notes = [displaced[index]] if index in displaced else []
-    for field, value in _texts(message):
+    shown = {segment.origin.path[2:] for segment in segments if not segment.origin.literal}
+    texts = _texts(message)
+    for field, value in texts:
         notes += _text_notes(field, value, [s for s in segments if _is_from(s, field)])
+    calls = message.get("tool_calls") or []
+    lost = [i for i in range(len(calls)) if not any(path[:2] in (("tool_calls", i), ("tool_calls",)) for path in shown)]
+    notes += ["tool_calls dropped"] if calls and len(lost) == len(calls) else [f"tool_calls[{i}] dropped" for i in lost]
+    says = bool(calls) or any(value.strip() for _, value in texts)
+    if says and not any(path[0] in ("tool_calls", *_TEXT_FIELDS) for path in shown if path):
+        notes.insert(0, "dropped")
     return notes
 
 

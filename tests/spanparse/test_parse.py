@@ -354,3 +354,18 @@ def test_a_trailer_written_in_front_of_the_next_header_belongs_to_the_message_it
     )
     rendering = parse(source(template), CHAT[1:3])
     assert owners(rendering) == [("0", "<|x_b|> Hi! <|x_end|>"), ("1", "<|x_a|>Hello.<|x_end|>")]
+
+
+def test_tool_calls_that_a_template_does_not_show_are_noted_as_dropped() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": {}}}
+    chat = [
+        CHAT[1],
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "assistant", "content": "Hm.", "tool_calls": [call, call]},
+    ]
+    rendering = parse(source(CHATML), chat)
+    assert rendering.exact
+    assert rendering.messages[1].notes == ("dropped", "tool_calls dropped")
+    assert rendering.messages[2].notes == ("tool_calls dropped",)
+    first_only = CHATML.replace("<|im_end|>", "{{ m.tool_calls[0].function.name if m.tool_calls }}<|im_end|>")
+    assert parse(source(first_only), chat).messages[2].notes == ("tool_calls[1] dropped",)

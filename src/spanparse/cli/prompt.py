@@ -147,10 +147,11 @@ def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:
     """One line for all that the template renders as nothing; old reasoning is left out as a matter of course."""
     dropped = []
     for message in rendering.messages:
+        if "dropped" in message.notes:
+            dropped.append(f"messages[{message.index}] ({message.role})")
+            continue
         for note in message.notes:
-            if note == "dropped":
-                dropped.append(f"messages[{message.index}] ({message.role})")
-            elif note.endswith(" dropped") and not note.startswith(_REASONING):
+            if note.endswith(" dropped") and not note.startswith(_REASONING):
                 dropped.append(f"messages[{message.index}].{note.removesuffix(' dropped')}")
     if dropped:
         warning_line(f"{template.source} renders nothing of {', '.join(dropped)}")
