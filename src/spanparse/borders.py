@@ -31,8 +31,10 @@ def transfer_headers(segments: list[Segment]) -> None:
     """A turn's header belongs to the first message rendered in the turn.
 
     Where a loop writes the header for the message it holds and then puts another message's text first (a system text
-    inside the user's turn), the header goes with that text.
+    inside the user's turn), the header goes with that text. The loop's message must go on behind it: one that has no
+    text of its own keeps what was written for it.
     """
+    last = {segment.owner: place for place, segment in enumerate(segments)}
     seen: set[int] = set()
     at = 0
     while at < len(segments):
@@ -47,6 +49,7 @@ def transfer_headers(segments: list[Segment]) -> None:
         follower = segments[end] if end < len(segments) else None
         if (
             end > at
+            and last[owner] > end
             and follower is not None
             and follower.owner is not None
             and follower.owner >= 0

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spanparse.parts import is_media
 from spanparse.segments import Segment
 
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
@@ -29,10 +30,23 @@ def message_notes(
     calls = message.get("tool_calls") or []
     lost = [i for i in range(len(calls)) if not any(path[:2] in (("tool_calls", i), ("tool_calls",)) for path in shown)]
     notes += ["tool_calls dropped"] if calls and len(lost) == len(calls) else [f"tool_calls[{i}] dropped" for i in lost]
-    says = bool(calls) or any(value.strip() for _, value in texts)
-    if says and not any(path[0] in ("tool_calls", *_TEXT_FIELDS) for path in shown if path):
+    written = {segment.origin.path[2:4] for segment in segments}
+    media = [i for i, item in enumerate(_items(message)) if is_media(item)]
+    unseen = [i for i in media if ("content", i) not in written and ("content",) not in shown]
+    notes += [f"content[{i}] dropped" for i in unseen]
+    says = bool(calls) or bool(media) or any(value.strip() for _, value in texts)
+    if (
+        says
+        and len(unseen) == len(media)
+        and not any(path[0] in ("tool_calls", *_TEXT_FIELDS) for path in shown if path)
+    ):
         notes.insert(0, "dropped")
     return notes
+
+
+def _items(message: dict[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 def displaced_messages(order: Sequence[int]) -> dict[int, str]:

@@ -214,6 +214,7 @@ def _assemble(
         barriers=_barriers(pieces, roles, system_end),
         system_end=system_end,
         caller_text=_caller_text(segments),
+        notes=("tools dropped",) if request.tools and not any(segment.is_tools for segment in segments) else (),
     )
 
 

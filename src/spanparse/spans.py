@@ -116,6 +116,7 @@ class Rendering:
     `text` is always the plain render of the unchanged template. Pieces, preamble and generation prompt tile it.
     `caller_text` holds the ranges whose characters came from message fields or tool schemas rather than from the
     template's own literals, sorted and disjoint; roles do not count, since templates build control tokens from them.
+    `notes` says what holds for no single message: `tools dropped`.
     `system_end` is the later end of the leading system (developer) messages and the tools block, None without either.
     """
 

@@ -369,3 +369,22 @@ def test_tool_calls_that_a_template_does_not_show_are_noted_as_dropped() -> None
     assert rendering.messages[2].notes == ("tool_calls dropped",)
     first_only = CHATML.replace("<|im_end|>", "{{ m.tool_calls[0].function.name if m.tool_calls }}<|im_end|>")
     assert parse(source(first_only), chat).messages[2].notes == ("tool_calls[1] dropped",)
+
+
+def test_media_and_tools_that_a_template_does_not_show_are_noted_as_dropped() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for part in m.content %}{{ part.text }}{% endfor %}"
+        "<|im_end|>\n{% endfor %}"
+    )
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    chat = [
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, image]},
+        {"role": "user", "content": [image]},
+    ]
+    rendering = parse(source(template), chat, tools=TOOLS)
+    assert rendering.exact
+    assert rendering.notes == ("tools dropped",)
+    assert [message.notes for message in rendering.messages] == [
+        ("content[1] dropped",),
+        ("dropped", "content[0] dropped"),
+    ]

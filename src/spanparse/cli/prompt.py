@@ -153,5 +153,7 @@ def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:
         for note in message.notes:
             if note.endswith(" dropped") and not note.startswith(_REASONING):
                 dropped.append(f"messages[{message.index}].{note.removesuffix(' dropped')}")
+    if "tools dropped" in rendering.notes:
+        dropped.append("the tools")
     if dropped:
         warning_line(f"{template.source} renders nothing of {', '.join(dropped)}")
