@@ -82,9 +82,9 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(tmp_path: Path) -> None:
         write_model("rwkv", tmp_path / "model.gguf")
 
 
-@pytest.mark.parametrize("width", [-64, 0, 32, 100])
+@pytest.mark.parametrize("width", [-64, 0, 32, 100, 64_000_000])
 def test_an_impossible_width_is_refused(width: int, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=f"^dense: width {width} is not a positive multiple of 64$"):
+    with pytest.raises(SourceError, match=f"^dense: width {width} is not a positive multiple of 64 up to 4096$"):
         write_model("dense", tmp_path / "model.gguf", width=width)
     assert not (tmp_path / "model.gguf").exists()
 
@@ -143,11 +143,11 @@ def test_a_changed_template_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_interrupted_write_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(kind: str, path: str, *, width: int, seed: int) -> None:
-        Path(path).write_bytes(b"GGUF")
+    def interrupted(arch: object, path: Path, **_: object) -> None:
+        path.write_bytes(b"GGUF")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runtime.tiny.cache.write_model", interrupted)
+    monkeypatch.setattr("runtime.tiny.file.write_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ensure_model("dense", width=64)
     assert list(cache.iterdir()) == []

@@ -18,6 +18,7 @@ Kind = Literal["hybrid", "swa", "recurrent", "dense"]
 HEAD_SIZE = 32
 # Two query heads share one key head, so a width holds an even number of heads.
 WIDTH_STEP = 2 * HEAD_SIZE
+WIDEST = 4096  # weighs some gigabytes
 CONTEXT_LENGTH = 262_144
 SLIDING_WINDOW = 128
 CONV_KERNEL = 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -34,24 +33,12 @@ def ensure_model(kind: str, *, width: int = 128, seed: int = 0) -> Path:
     path = cache_directory() / f"{kind}-{width}-{seed}-{digest}.gguf"
     if path.exists():
         return path
-    draft = _new_draft(path)
-    try:
-        write_model(kind, draft, width=width, seed=seed)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return path
-
-
-def _new_draft(path: Path) -> Path:
-    """An empty file of a name of its own beside `path`, which a rename can turn into `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
     except OSError as error:
         raise SourceError(str(path), f"cannot be written ({error.strerror})") from error
-    os.close(handle)
-    return Path(draft)
+    write_model(kind, path, width=width, seed=seed)
+    return path
 
 
 def _digest(kind: Kind, width: int) -> str:

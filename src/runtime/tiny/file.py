@@ -30,10 +30,12 @@ def write_file(arch: Architecture, path: Path, *, width: int, seed: int, templat
     _add_vocabulary(writer, template)
     for tensor in arch.tensors:
         writer.add_tensor(tensor.name, _values(tensor, seed))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+    finally:
+        writer.close()
 
 
 def _add_value(writer: gguf.GGUFWriter, key: str, value: Value) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from runtime.tiny.architecture import WIDTH_STEP, Kind, architecture
+from runtime.tiny.architecture import WIDEST, WIDTH_STEP, Kind, architecture
 from spanparse.errors import MissingExtra, SourceError
+from spanparse.files import replacing
 from spanparse.sources import bundled_template
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -15,8 +16,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 def write_model(kind: str, path: str | Path, *, width: int = 128, seed: int = 0, template: str | None = None) -> None:
     """Write a tiny model of `kind` (one of `KINDS`) to `path`; the same arguments give the same bytes.
 
-    `width` is the embedding length, a multiple of 64: the time to evaluate a token grows with its square. `template` is
-    the text of the chat template to embed, the bundled `chatml` when None.
+    The file appears complete or not at all; one that was there stays until then.
+    `width` is the embedding length, a multiple of 64 up to 4096: the time to evaluate a token grows with its
+    square. `template` is the text of the chat template to embed, the bundled `chatml` when None.
 
     Raises `SourceError` for an unknown kind, an impossible width or seed, or a path that cannot be written, and
     `MissingExtra` without gguf and numpy.
@@ -27,18 +29,16 @@ def write_model(kind: str, path: str | Path, *, width: int = 128, seed: int = 0,
         from runtime.tiny.file import write_file
     except ModuleNotFoundError as error:
         raise MissingExtra(kind, "runtime", "writing a tiny model") from error
-    try:
-        write_file(architecture(known, width), Path(path), width=width, seed=seed, template=text)
-    except OSError as error:
-        raise SourceError(str(path), f"cannot be written ({error.strerror})") from error
+    with replacing(path) as draft:
+        write_file(architecture(known, width), draft, width=width, seed=seed, template=text)
 
 
 def checked_kind(kind: str, width: int, seed: int) -> Kind:
     """`kind` as a `Kind`. Raises `SourceError` when no model can be made of these arguments."""
     if kind not in KINDS:
         raise SourceError(kind, f"no such tiny model ({', '.join(KINDS)})")
-    if width <= 0 or width % WIDTH_STEP:
-        raise SourceError(kind, f"width {width} is not a positive multiple of {WIDTH_STEP}")
+    if not 0 < width <= WIDEST or width % WIDTH_STEP:
+        raise SourceError(kind, f"width {width} is not a positive multiple of {WIDTH_STEP} up to {WIDEST}")
     if not 0 <= seed < 2**32:
         raise SourceError(kind, f"seed {seed} is not within 0 and 2**32 - 1")
     return kind

@@ -49,6 +49,7 @@ def inspect(
     from spanparse.cli.raw import load_raw_prompt
     from spanparse.cli.tokenizer import map_tokens
     from spanparse.errors import SourceError, SpanparseError
+    from spanparse.files import replacing
 
     if as_json and html is not None:
         raise SpanparseError("--json and --html FILE exclude each other")
@@ -75,7 +76,8 @@ def inspect(
     else:
         page = recording_console()
         _show(page, prompt, token_map, why_none, list_tokens=tokens)
-        html.write_text(page.export_html(theme=MONOKAI, inline_styles=True), "utf-8")
+        with replacing(html) as draft:
+            draft.write_text(page.export_html(theme=MONOKAI, inline_styles=True), "utf-8")
 
 
 def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) -> dict[str, Any]:

@@ -280,3 +280,7 @@ def test_an_unusable_source_is_named_in_one_line(cli: Run, tmp_path: Path, name:
 
 def test_a_missing_messages_file_is_named(cli: Run, tmp_path: Path) -> None:
     assert cli("inspect", "chatml", "--messages", tmp_path / "none.json").error.endswith("No such file or directory")
+
+
+def test_a_page_that_cannot_be_written_is_named(cli: Run, tmp_path: Path) -> None:
+    assert cli("inspect", "chatml", "--html", tmp_path).error == f"{tmp_path}: cannot be written (Is a directory)"

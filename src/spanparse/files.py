@@ -1,0 +1,77 @@
+"""Files that are read up to a limit, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from spanparse.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def read_bounded(stream: BinaryIO, limit: int) -> bytes | None:
+    """All bytes of `stream`, None if there are more than `limit`.
+
+    Read in steps, so that a device without end costs no more than the limit and a large limit nothing. Raises OSError.
+    """
+    data = bytearray()
+    while chunk := stream.read(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > limit:
+            return None
+    return bytes(data)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Gives the path to write to: of a new file that takes the place of `path` when the block ends without an error.
+
+    Until then, and after an error, what was at `path` is untouched, and nothing else is left behind. What is there and
+    is no ordinary file (a device, a pipe) is written directly. Raises `SourceError` naming `path` for every OSError.
+    """
+    name = str(path)
+    try:
+        # Of a symbolic link the target is replaced, not the link.
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        draft = _new_draft(target)
+        try:
+            yield draft
+            _synchronize(draft)
+            os.replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise SourceError(name, f"cannot be written ({_reason(error)})") from error
+
+
+def _new_draft(target: Path) -> Path:
+    """An empty file beside `target`, with the permissions that `target` has or would get."""
+    draft = target.with_name(f".spanparse-{secrets.token_hex(8)}.tmp")
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    if target.exists():
+        draft.chmod(stat.S_IMODE(target.stat().st_mode))
+    return draft
+
+
+def _synchronize(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    # numpy counts what it could not write and leaves out why.
+    return error.strerror or f"{error}; is the disk full?"

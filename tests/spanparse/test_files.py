@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from spanparse.errors import SourceError
+from spanparse.files import read_bounded, replacing
+
+
+def fill(path: Path, text: str) -> None:
+    with replacing(path) as draft:
+        draft.write_text(text)
+
+
+def test_a_file_is_replaced_by_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    for text in ("one", "two"):
+        fill(path, text)
+        assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def fail(path: Path, error: BaseException) -> None:
+    with replacing(path) as draft:
+        draft.write_text("ne")
+        raise error
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    with pytest.raises((SourceError, KeyboardInterrupt)):
+        fail(path, error)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("9 requested and 4 written"), "9 requested and 4 written; is the disk full?"),
+    ],
+)
+def test_the_error_names_the_file_and_the_reason(tmp_path: Path, error: OSError, said: str) -> None:
+    path = tmp_path / "page.html"
+    with pytest.raises(SourceError) as raised:
+        fail(path, error)
+    assert str(raised.value) == f"{path}: cannot be written ({said})"
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"none/x: cannot be written \(No such file or directory\)$"):
+        fill(tmp_path / "none" / "x", "")
+
+
+def test_permissions_stay_and_a_link_stays_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "page.html", tmp_path / "link"
+    path.touch(0o640)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    fill(link, "new")
+    assert path.read_text() == "new"
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    fill(Path(os.devnull), "x")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.parametrize(("size", "read"), [(0, True), (10, True), (11, False)])
+def test_reading_stops_past_the_limit(size: int, read: bool) -> None:
+    data = b"x" * size
+    assert read_bounded(io.BytesIO(data), 10) == (data if read else None)
