@@ -157,9 +157,9 @@ class GgufHeader:
         fields: dict[str, _Field] = {}
         self._position = 8
         self._take("Q", "tensor count")
-        count = self._take("Q", "field count")
+        count = self._take("Q", "count")
         if count > _MAX_FIELDS:
-            raise self._error("field count", 16, f"says {count} fields, more than {_MAX_FIELDS}")
+            raise self._error("count", 16, f"says {count} fields, more than {_MAX_FIELDS}")
         for number in range(count):
             start = self._position
             key = self._take_key(f"number {number}")

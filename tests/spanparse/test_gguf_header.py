@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from spanparse.errors import SourceError
 from spanparse.gguf_header import GgufHeader
 
 STRING, ARRAY, U8, U32, I64, F32 = 8, 9, 0, 4, 11, 6
-REAL = Path("/work/shared/tokenizers")
+REPOSITORY = Path(__file__).parents[2]
+REAL = Path(os.environ.get("SPANPARSE_TOKENIZERS", REPOSITORY.parent / "shared" / "tokenizers"))
 
 
 def string(text: str, order: str = "<") -> bytes:
@@ -117,7 +119,7 @@ def test_damaged_bytes_never_raise_anything_but_source_errors(
         (b"", "not a GGUF file"),
         (b"GGML" + bytes(40), "not a GGUF file"),
         (gguf(version=1), "version at byte 4 is 1"),
-        (gguf(count=1 << 60), "field count at byte 16 says"),
+        (gguf(count=1 << 60), "GGUF field count at byte 16 says"),
         (gguf(struct.pack("<Q", 1 << 62) + b"x"), "(its name) at byte 24 says it is"),
         (gguf(field("k", STRING, struct.pack("<Q", 1 << 62))), "field k at byte 37 is cut short"),
         (gguf(field("k", STRING, struct.pack("<Q", 2**64 - 1))), "field k at byte 37 is cut short"),
