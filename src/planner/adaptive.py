@@ -3,12 +3,14 @@
 It keeps the set that makes expected replay plus the price of saving least (`selection`). The offsets that templates and
 clients roll back to are pinned: a stored one is given up only if the budget is less than the pins, and a new one is
 saved whenever that pays for itself. Without the pins, in a long tool loop, an ever denser tail would win over a
-rollback that is rare but certain to come.
+rollback that is rare but certain to come. If the budget is less than the pins, the tail is kept first and the most
+useful pins beside it: the prior looks one prompt ahead, and a tail that is not saved is replayed by every prompt until
+one is, a tail that grows all the while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from itertools import pairwise
 from typing import NamedTuple, final
 
@@ -41,11 +43,14 @@ def place_adaptive(situation: Situation) -> Placement:
     request, prior = situation.request, situation.prior
     places = possible_places(situation)
     costs = request.costs
-    required = _required(situation, places)
-    pinned = set(_pins(situation.roles, request))
+    tail = _tail(situation, places)
+    pins = set(_pins(situation.roles, request))
+    some = [place for place in places if place.offset in pins or place.offset == tail]
+    # Where sizes differ, the bytes may not hold even the tail.
     for points in (
-        [_point(place, place.offset in required) for place in places],
-        [_point(place, False) for place in places if place.offset in pinned],
+        _points(places, _required(situation, places) | {tail}),
+        _points(some, {tail}),
+        _points(some, set()),
     ):
         chosen = select(points, prior, request.budget, rate=costs.seconds_per_token, per_restore=costs.per_restore)
         if chosen is not None:
@@ -95,27 +100,45 @@ def _pins(roles: Roles, request: PlanRequest) -> list[int]:
 
 def _required(situation: Situation, places: list[_Place]) -> set[int]:
     """The pins that are stored, and those whose saving pays for itself beside all that is stored."""
-    rate = situation.request.costs.seconds_per_token
     by_offset = {place.offset: place for place in places}
-    kept = sorted(existing.offset for existing in situation.held)
-    expected = situation.prior.replay(kept)
+    kept = [place.offset for place in places if place.held]
     required: set[int] = set()
     for offset in _pins(situation.roles, situation.request):
         place = by_offset.get(offset)
-        if place is None:
+        if place is None or not _pays(situation, kept, place):
             continue
-        if not place.held:
-            with_it = sorted([*kept, offset])
-            less = situation.prior.replay(with_it)
-            if (expected - less) * rate < place.price:
-                continue
-            kept, expected = with_it, less
+        kept = sorted({*kept, offset})
         required.add(offset)
     return required
 
 
-def _point(place: _Place, required: bool) -> Point:
-    return Point(place.offset, place.price, place.size, required)
+def _tail(situation: Situation, places: list[_Place]) -> int | None:
+    """The state that keeps what is new in this prompt, None if the live state is expected to.
+
+    Where the answer begins if a save there pays for itself, else the prompt's end, which takes no break, else the
+    last that is stored.
+    """
+    if situation.begin > 0 and situation.begin == situation.request.live:
+        # History has the last answer just as it was sampled, so the next prompt is expected to extend the memory too.
+        return None
+    by_offset = {place.offset: place for place in places}
+    stored = [place.offset for place in places if place.held]
+    for offset in (situation.roles.messages_end, situation.request.prompt_tokens):
+        place = None if offset is None else by_offset.get(offset)
+        if place is not None and _pays(situation, stored, place):
+            return place.offset
+    return max(stored, default=None)
+
+
+def _pays(situation: Situation, kept: list[int], place: _Place) -> bool:
+    """Whether a checkpoint is stored already, or beside `kept` saves more replay than it costs."""
+    prior = situation.prior
+    gain = prior.replay(kept) - prior.replay(sorted({*kept, place.offset}))
+    return place.held or gain * situation.request.costs.seconds_per_token >= place.price
+
+
+def _points(places: Iterable[_Place], required: Set[int | None]) -> list[Point]:
+    return [Point(place.offset, place.price, place.size, place.offset in required) for place in places]
 
 
 def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> Placement:

@@ -55,6 +55,49 @@ def test_every_policy_can_be_executed_within_every_budget(
     assert memory.evaluated >= memory.ideal
 
 
+def chat(memory: Any, conversation: Any) -> None:
+    """Ten user messages, each answer in history otherwise than it was sampled."""
+    conversation.add("system", 500)
+    for _ in range(10):
+        memory.run(conversation.add("user", 100).prompt(), (-5,) * 30)
+        conversation.add("assistant", 300)
+
+
+def loop(memory: Any, conversation: Any) -> None:
+    """Three user turns of tool rounds whose reasoning stays in history, though not as it was sampled."""
+    conversation.add("system", 900)
+    for rounds in (5, 3, 4):
+        conversation.add("user", 40)
+        for _ in range(rounds):
+            memory.run(conversation.prompt(), (-5,) * 30)
+            conversation.add("assistant", 110, thinks=True).add("tool", 100)
+        memory.run(conversation.prompt(), (-5,) * 30)
+        conversation.add("assistant", 60)
+
+
+def changed_agent(memory: Any, conversation: Any) -> None:
+    """The agent, with answers that history does not have."""
+    agent(memory, conversation, answer=(-5,) * 30)
+
+
+@pytest.mark.parametrize("play", [agent, changed_agent, chat, loop])
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "adaptive"])
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+def test_no_baseline_evaluates_less_than_adaptive_by_more_than_a_hundredth(
+    new_conversation: New, new_memory: New, play: New, policy: Any, k: int
+) -> None:
+    ours, other = new_memory(Budget(k)), new_memory(Budget(k), PlanRequest(1, policy=policy))
+    play(ours, new_conversation())
+    play(other, new_conversation())
+    assert ours.evaluated <= 1.01 * other.evaluated
+
+
+def test_with_two_states_the_tail_and_the_last_user_message_are_kept(new_conversation: New, new_memory: New) -> None:
+    memory = new_memory(Budget(2))
+    changed_agent(memory, new_conversation())
+    assert memory.evaluated <= 1.05 * memory.ideal
+
+
 def test_s01_stripped_reasoning_rolls_back_to_the_previous_user_message(new_conversation: New, new_memory: New) -> None:
     pick = random.Random(1)
     memory, history = new_memory(Budget(8)), new_conversation().add("system", 9000).add("user", 300)
