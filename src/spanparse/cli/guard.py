@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COULD_NOT_RUN: Final = 2
+_FIRST_FREE: Final = 3  # after the numbers of the three standard streams
 _TRACEBACK_VARIABLE: Final = "SPANPARSE_TRACEBACK"
 # By module name, so that reporting an error does not import the packages that did not raise it.
 _ERROR_MODULES: Final = frozenset({"spanparse.errors", "planner.errors", "runtime.errors"})
@@ -22,6 +23,10 @@ _ERROR_MODULES: Final = frozenset({"spanparse.errors", "planner.errors", "runtim
 
 def run_guarded(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Runs `app` and returns the exit code. Lets no exception out, whatever a command raises, but an interrupt."""
+    _fill_standard_streams()
+    if sys.stdout is None:
+        error_line("standard output is closed")
+        return COULD_NOT_RUN
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets its escape instead of an error.
@@ -44,6 +49,16 @@ def run_guarded(app: typer.Typer, arguments: Sequence[str]) -> int:
     else:
         return 0
     return COULD_NOT_RUN
+
+
+def _fill_standard_streams() -> None:
+    """Where the caller closed a standard stream, Python has None and the next file opened would get its number."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while os.open(os.devnull, os.O_RDWR) < _FIRST_FREE:
+        pass
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def _invoke(app: typer.Typer, arguments: Sequence[str]) -> None:

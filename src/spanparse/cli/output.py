@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -37,8 +38,11 @@ def one_line(text: str) -> str:
 
 def error_line(text: str) -> None:
     """One line on standard error."""
-    # Not through rich: it would wrap the line and read markup in it.
-    sys.stderr.write(f"spanparse: {one_line(text)}\n")
+    # Whoever cannot be told still gets the exit code.
+    with contextlib.suppress(OSError):
+        # Not through rich: it would wrap the line and read markup in it.
+        sys.stderr.write(f"spanparse: {one_line(text)}\n")
+        sys.stderr.flush()
 
 
 def warning_line(text: str) -> None:
@@ -54,9 +58,15 @@ def write_json(value: Mapping[str, Any], *, indent: int | None = 1) -> None:
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        # rich would end the process with 1; a reader that stops early is no finding.
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Where a person reads: standard output, coloured if it is a terminal."""
-    return Console(highlight=False)
+    return _Screen(highlight=False)
 
 
 def recording_console() -> Console:

@@ -107,3 +107,23 @@ def test_a_full_disk_is_one_line() -> None:
         found = subprocess.run([*SPANPARSE, "inspect", "chatml", "--json"], stdout=full, stderr=-1, check=False)
     assert found.returncode == 2
     assert found.stderr == b"spanparse: No space left on device\n"
+
+
+def in_shell(script: str) -> tuple[int, str, str]:
+    """Exit code and both streams of a shell script in which `"$@"` is the command."""
+    found = subprocess.run(["bash", "-c", script, "-", *SPANPARSE], capture_output=True, text=True, check=False)
+    return found.returncode, found.stdout, found.stderr
+
+
+def test_closed_standard_output_is_one_line() -> None:
+    assert in_shell('"$@" inspect chatml >&-') == (2, "", "spanparse: standard output is closed\n")
+
+
+def test_a_table_whose_reader_stops_early_is_no_error() -> None:
+    code, out, err = in_shell('"$@" inspect chatml --tokenizer hybrid --tokens | head -1; exit "${PIPESTATUS[0]}"')
+    assert (code, out.count("\n"), err) == (0, 1, "")
+
+
+@pytest.mark.parametrize("target", ["&-", "/dev/full"])
+def test_an_error_that_cannot_be_told_keeps_its_exit_code(target: str) -> None:
+    assert in_shell(f'"$@" inspect no-such-thing 2>{target}') == (2, "", "")
