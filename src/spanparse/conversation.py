@@ -22,6 +22,8 @@ _RESERVED: Final = {
     "add_generation_prompt": "is an option of its own",
 }
 _MAX_SHOWN: Final = 40
+# Far more than any conversation has; rendering goes through values recursively.
+_MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ def check_messages(messages: object) -> list[dict[str, Any]]:
         raise ConversationError("messages", "the list is empty")
     for index, message in enumerate(messages):
         _check(_MESSAGE, message, f"messages[{index}]", index)
+        _check_depth(message, f"messages[{index}]", index)
     return messages
 
 
@@ -241,16 +244,18 @@ def check_tools(tools: object) -> list[dict[str, Any]] | None:
         raise ConversationError("tools", f"should be a list, got {_shown(tools)}")
     for index, tool in enumerate(tools):
         _check(_TOOL, tool, f"tools[{index}]", None)
+        _check_depth(tool, f"tools[{index}]", None)
     return tools
 
 
 def check_kwargs(kwargs: object, where: str = "kwargs") -> dict[str, Any]:
-    """Returns the very kwargs it was given; raises `ConversationError` if they are no object or name a reserved one."""
+    """Returns the very kwargs it was given; raises `ConversationError` if no object, too deep or of a reserved name."""
     if not isinstance(kwargs, dict):
         raise ConversationError(where, f"should be an object, got {_shown(kwargs)}")
     for key in kwargs:
         if key in _RESERVED:
             raise ConversationError(f"{where}.{key}", _RESERVED[key])
+    _check_depth(kwargs, where, None)
     return kwargs
 
 
@@ -300,6 +305,20 @@ def _check(adapter: TypeAdapter[Any], value: object, where: str, message: int | 
         else:
             reason = first["msg"].removeprefix("Input ")
         raise ConversationError(path, f"{reason}, got {_shown(first['input'])}", message) from error
+
+
+def _check_depth(fields: Mapping[str, Any], where: str, message: int | None) -> None:
+    for name, value in fields.items():
+        if _is_deeper(value, _MAX_DEPTH):
+            raise ConversationError(f"{where}.{name}", f"nested too deeply (more than {_MAX_DEPTH} levels)", message)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether objects and lists in `value` reach further down than `levels`; text has no level."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _path(location: Sequence[int | str]) -> str:

@@ -203,3 +203,28 @@ def test_a_setting_is_json_if_it_parses_and_else_a_string(setting: str, expected
 def test_a_setting_without_a_usable_key_is_refused(setting: str) -> None:
     with pytest.raises(ConversationError, match="--set"):
         parse_settings([setting])
+
+
+def nested(levels: int) -> object:
+    value: object = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [100, 101, 900])
+def test_values_nested_more_than_100_deep_are_refused_by_the_name_of_their_field(levels: int) -> None:
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "search"}], "kwargs": {}}
+    for part, place, where in (
+        ("messages", 0, "messages[0].extra"),
+        ("tools", 0, "tools[0].extra"),
+        ("kwargs", None, "kwargs.extra"),
+    ):
+        data: Any = copy.deepcopy(body)
+        (data[part] if place is None else data[part][place])["extra"] = nested(levels)
+        if levels <= 100:
+            load_conversation(data)
+            continue
+        with pytest.raises(ConversationError) as raised:
+            load_conversation(data)
+        assert str(raised.value) == f"{where}: nested too deeply (more than 100 levels)"
