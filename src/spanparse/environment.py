@@ -215,7 +215,11 @@ def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
         return _compile(text, marking)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(name, f"line {error.lineno}: {error.message}") from error
-    except (RecursionError, MemoryError, SyntaxError, OverflowError) as error:
+    except SyntaxError as error:
+        # Python refuses what Jinja made of it: "too many" levels of nesting, or a break outside of a loop.
+        kind = TemplateLimit if error.msg.startswith("too many") else TemplateError
+        raise kind(name, f"cannot be compiled: {error.msg}") from error
+    except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
 
 

@@ -176,3 +176,9 @@ def test_runaway_recursion_is_refused() -> None:
 def test_an_oversized_template_is_refused_before_it_is_compiled() -> None:
     with pytest.raises(TemplateLimit, match="characters, more than"):
         render_plain("x" * 3_000_000, Request(USER))
+
+
+def test_what_python_cannot_compile_is_said_in_its_words() -> None:
+    with pytest.raises(TemplateError, match=r"cannot be compiled: 'break' outside loop$") as raised:
+        render_plain("{% break %}", Request(USER))
+    assert not isinstance(raised.value, TemplateLimit)
