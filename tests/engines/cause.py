@@ -1,0 +1,185 @@
+"""Why llama.cpp's engine writes another prompt than Jinja does: its habits, each built into Jinja to prove the point.
+
+A cause counts only if Jinja with that habit (or the fewest habits together) writes llama.cpp's prompt byte for byte.
+What is said of llama.cpp is what its sources say (`common/jinja/runtime.cpp`, `value.h` and `value.cpp`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, Final
+
+import jinja2
+from jinja2 import nodes
+from tests.audit.plain import ENVIRONMENT, presented
+from tests.engines.pair import CLOCK, Pair
+
+CAUSES: Final[Mapping[str, str]] = {
+    "null": "an expression that is null writes nothing; Jinja writes `None`",
+    "containers": "an expression that is an object writes nothing, and one that is a list writes the texts in it; "
+    "Jinja writes what Python's `repr` says",
+    "continue": "what a block writes before a `continue` or `break` in it is lost",
+    "repr": "strings inside an object or list that is made a text are not escaped as Python's `repr` does",
+    "equality": "a list or object that holds another is equal to nothing",
+    "safe": "text that went through `safe` is text like any other; Jinja escapes what is joined to it",
+    "format": "the filter `format` leaves `%s` as it is",
+    "messages": "a template sees messages as they are sent; transformers leaves out null fields and gives reasoning a "
+    "second name",
+}
+"""The habits of the engine by name, in the order in which they are tried."""
+
+SERVER_CAUSES: Final[Mapping[str, str]] = {
+    "joined": "texts in a list are joined with line breaks and other parts left out, if the template takes strings",
+    "typed": "a string becomes a list with one text, if the template takes nothing but lists",
+    "empty": "null content becomes an empty text",
+    **CAUSES,
+}
+"""Those, and what llama-server does to messages beforehand."""
+
+UNKNOWN: Final = "unknown"
+_MOST_TOGETHER: Final = 3
+_COMPILED: Final = frozenset({"null", "containers", "continue", "safe", "format"})
+
+
+def cause_of(pair: Pair, theirs: str, causes: Mapping[str, str] = CAUSES) -> str:
+    """The fewest causes that turn Jinja's prompt into llama.cpp's, joined by ` + `; `UNKNOWN` if none do."""
+    for count in range(1, _MOST_TOGETHER + 1):
+        for habits in combinations(causes, count):
+            if _render(pair, frozenset(habits)) == theirs:
+                return " + ".join(habits)
+    return UNKNOWN
+
+
+def _render(pair: Pair, habits: frozenset[str]) -> str | None:
+    messages: Any = [_prepared(message, habits) for message in pair.conversation.messages]
+    if "messages" not in habits:
+        messages = presented(messages)
+    tools: Any = pair.conversation.tools
+    messages, tools = _loosely(messages, habits), _loosely(tools, habits)
+    try:
+        return _compiled(pair.template.text, habits & _COMPILED).render(
+            messages=messages, tools=tools, documents=None, add_generation_prompt=pair.generation, **pair.kwargs
+        )
+    except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _prepared(message: dict[str, Any], habits: frozenset[str]) -> dict[str, Any]:
+    """A message as llama-server hands it to the engine (llama.cpp's `messages_inp_normalizer`)."""
+    content = message.get("content")
+    if isinstance(content, list) and "joined" in habits:
+        return {**message, "content": "\n".join(part["text"] for part in content if part["type"] == "text")}
+    if isinstance(content, str) and "typed" in habits:
+        return {**message, "content": [{"type": "text", "text": content}]}
+    if content is None and "empty" in habits:
+        return {**message, "content": ""}
+    return message
+
+
+@lru_cache(maxsize=64)
+def _compiled(template: str, habits: frozenset[str]) -> jinja2.Template:
+    environment = ENVIRONMENT.overlay(finalize=lambda value: _written(value, habits))
+    if "safe" in habits:
+        environment.filters = {**environment.filters, "safe": str}
+    if "format" in habits:
+        environment.filters = {**environment.filters, "format": lambda pattern, *_: pattern}
+    tree = environment.parse(template)
+    if "continue" in habits:
+        _lose_text_before_jumps(tree)
+    names = environment.make_globals({"strftime_now": CLOCK.strftime})
+    return jinja2.Template.from_code(environment, environment.compile(tree), names)
+
+
+def _written(value: Any, habits: frozenset[str]) -> Any:
+    """What Jinja is to write for the value of an expression."""
+    if value is None and "null" in habits:
+        return ""
+    if isinstance(value, (dict, list, tuple)) and "containers" in habits:
+        return _texts_in(value)
+    return value
+
+
+def _texts_in(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "".join(map(_texts_in, value))
+    return str(value) if isinstance(value, (str, int, float)) else ""
+
+
+def _lose_text_before_jumps(tree: nodes.Node) -> None:
+    """Take out of every block of an `if` what it writes before a `continue` or `break` that stands in it."""
+    for branch in tree.find_all(nodes.If):
+        for block in (branch.body, branch.else_):
+            jumps = [i for i, node in enumerate(block) if isinstance(node, (nodes.Continue, nodes.Break))]
+            if jumps:
+                block[: jumps[0]] = _silent(block[: jumps[0]])
+
+
+def _silent(block: list[nodes.Node]) -> list[nodes.Node]:
+    """The block without what it writes."""
+    kept = [node for node in block if not isinstance(node, nodes.Output)]
+    for node in kept:
+        if isinstance(node, (nodes.If, nodes.For)):
+            node.body, node.else_ = _silent(node.body), _silent(node.else_)
+        if isinstance(node, nodes.If):
+            node.elif_ = [branch for branch in _silent([*node.elif_]) if isinstance(branch, nodes.If)]
+    return kept
+
+
+class _Object(dict[Any, Any]):
+    """An object with llama.cpp's equality and `repr`, where `habits` say so."""
+
+    habits: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        if "repr" not in self.habits:
+            return super().__repr__()
+        return "{" + ", ".join(f"{_repr(key)}: {_repr(value)}" for key, value in self.items()) + "}"
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and not ("equality" in self.habits and _holds_containers(self.values()))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+class _List(list[Any]):
+    """A list of that kind."""
+
+    habits: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        if "repr" not in self.habits:
+            return super().__repr__()
+        return "[" + ", ".join(map(_repr, self)) + "]"
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and not ("equality" in self.habits and _holds_containers(self))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _holds_containers(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, (dict, list)) for value in values)
+
+
+def _repr(value: Any) -> str:
+    if not isinstance(value, str):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False) if "'" in value else f"'{value}'"
+
+
+def _loosely(value: Any, habits: frozenset[str]) -> Any:
+    """The same value, its objects and lists with the habits."""
+    if not isinstance(value, (dict, list)) or not habits & {"repr", "equality"}:
+        return value
+    loose: _Object | _List
+    if isinstance(value, dict):
+        loose = _Object({key: _loosely(item, habits) for key, item in value.items()})
+    else:
+        loose = _List(_loosely(item, habits) for item in value)
+    loose.habits = habits
+    return loose

@@ -1,0 +1,67 @@
+"""spanparse's text is the one that transformers' own renderer gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.audit.corpus import Template
+from tests.audit.shapes import Conversation
+from tests.engines.comparison import Comparison
+from tests.engines.pair import Pair, Refused, ours
+
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": "é <b>"},
+    {"role": "assistant", "content": None, "reasoning_content": "why", "name": None},
+]
+RENDERED = {
+    "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S.%f') }}",
+    "null field": "{{ messages[1].content is defined }}{{ messages[1] }}",
+    "reasoning under other names": "{{ messages[1].thinking }}{{ messages[1].reasoning is defined }}",
+    "whole messages": "{{ messages | tojson(indent=1) }}{{ messages }}",
+    "namespace": "{% set ns = namespace({'a': 1}, b=2, self=3) %}{% set ns.a = 4 %}{{ ns.a }}{{ ns.b }}{{ ns.self }}",
+    "dict": "{{ dict(a=1) }}{{ dict([('b', 2)]).b }}{{ dict.fromkeys(['c']) }}",
+    "internals": "[{{ messages.__class__ }}{{ dict.mro }}{{ ''.format.__globals__ }}]",
+    "no tools and no documents": "{{ tools }}{{ documents }}{{ tools is defined }}",
+    "generation block": "{% generation %}{{ messages[0].content }}{% endgeneration %}",
+}
+REFUSED = {
+    "underscored attribute of a namespace": "{% set ns = namespace(_a=1) %}",
+    "underscored attribute set later": "{% set ns = namespace() %}{% set ns._a = 1 %}",
+    "changed list": "{{ messages.append(1) }}",
+    "attribute of nothing": "{{ messages[0].nothing.more }}",
+    "raise_exception": "{{ raise_exception('no') }}",
+    "unknown tag": "{% do 1 %}",
+}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Any:
+    pytest.importorskip("transformers", reason="transformers is not installed (extra hf)")
+    from tests.engines.hugging_face import HuggingFace
+
+    return HuggingFace()
+
+
+def pair(template: str) -> Pair:
+    return Pair(Template("snippet", template, False), "", "", True, Conversation(MESSAGES), {"bos_token": "<s>"})
+
+
+def test_every_text_is_transformers_on_a_tenth_of_the_corpus(beside_transformers: list[Comparison]) -> None:
+    counts = Counter(comparison.agreement for comparison in beside_transformers)
+    assert [c for c in beside_transformers if c.agreement not in ("same", "both refuse")] == []
+    assert counts["same"] > 20_000
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_a_snippet_gives_the_same_text(name: str, peer: Any) -> None:
+    text = ours(pair(RENDERED[name]))
+    assert text == peer.render(pair(RENDERED[name]))
+    assert not isinstance(text, Refused)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_snippet_is_refused_by_both(name: str, peer: Any) -> None:
+    assert isinstance(peer.render(pair(REFUSED[name])), Refused)
+    assert isinstance(ours(pair(REFUSED[name])), Refused)
