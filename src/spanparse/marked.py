@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, SupportsIndex, final
 
@@ -18,6 +19,7 @@ Runs = tuple[Run, ...]
 
 # Runs are made by the thousand; a NamedTuple's own constructor is a Python function.
 _new = tuple.__new__
+_START = operator.itemgetter(0)
 _CONVERSION = re.compile(r"%[sd%]")
 
 
@@ -57,7 +59,8 @@ class Marked(str):
         if len(text) == len(self):
             return self
         runs = []
-        for run in self._runs:
+        for at in range(self._run_at(start), len(self._runs)):
+            run = self._runs[at]
             if run.start >= end:
                 break
             if run.end <= start:
@@ -68,18 +71,33 @@ class Marked(str):
             runs.append(_new(Run, (left - start, right - start, run.origin, source)))
         return Marked(text, tuple(runs))
 
+    def _run_at(self, offset: int) -> int:
+        """Index of a run before which all end by `offset`."""
+        return max(0, bisect_left(self._runs, offset, key=_START) - 1)
+
     def __getitem__(self, key: SupportsIndex | slice) -> Marked:
         size = len(self)
         if isinstance(key, slice):
             start, stop, step = key.indices(size)
             if step == 1:
                 return self._cut(start, max(start, stop))
-            return concat([self._cut(i, i + 1) for i in range(start, stop, step)])
+            return self._stepped(range(start, stop, step), str.__getitem__(self, key))
         index = operator.index(key)
         if not -size <= index < size:
             raise IndexError("string index out of range")
         index %= size
         return self._cut(index, index + 1)
+
+    def _stepped(self, offsets: range, text: str) -> Marked:
+        """`text`, the characters at `offsets`, which are not next to each other or run backwards."""
+        runs: list[Run] = []
+        for run in self._runs if offsets.step > 0 else reversed(self._runs):
+            first, last = _steps_inside(offsets, run.start), _steps_inside(offsets, run.end)
+            start, end = (first, last) if offsets.step > 0 else (last, first)
+            if start < end:
+                source = run.source + offsets[start] - run.start if run.source >= 0 and end - start == 1 else -1
+                runs.append(_new(Run, (start, end, run.origin, source)))
+        return Marked(text, tuple(runs))
 
     def __iter__(self) -> Iterator[str]:
         return (self._cut(i, i + 1) for i in range(len(self)))
@@ -95,6 +113,9 @@ class Marked(str):
         return concat((other, self))
 
     def __mul__(self, count: SupportsIndex) -> Marked:
+        if len(self._runs) == 1 and self._runs[0].end - self._runs[0].start == len(self):
+            text = str.__mul__(self, count)
+            return self if len(text) == len(self) else Marked.whole(text, self._runs[0].origin)
         return concat([self] * operator.index(count))
 
     __rmul__ = __mul__
@@ -200,7 +221,8 @@ class Marked(str):
 
     def _like(self, at: int, text: str) -> str:
         """`text` as something computed from the character at `at`."""
-        for run in self._runs:
+        place = self._run_at(at)
+        for run in self._runs[place : place + 2]:
             if run.start <= at < run.end:
                 return Marked.whole(text, run.origin)
         return text
@@ -270,6 +292,13 @@ class Marked(str):
     def expandtabs(self, tabsize: SupportsIndex = 8) -> Marked:
         text = str.expandtabs(self, tabsize)
         return self if text == self else self._computed(text)
+
+
+def _steps_inside(offsets: range, bound: int) -> int:
+    """How many of `offsets`, from the first on, are below `bound`; where they run backwards, not below it."""
+    away = bound - offsets.start
+    steps = -(-away // offsets.step) if offsets.step > 0 else -away // -offsets.step + 1
+    return min(max(steps, 0), len(offsets))
 
 
 def concat(parts: Iterable[str]) -> Marked:

@@ -16,11 +16,9 @@ def transfer(marked: Marked, plain: str) -> Marked:
     Offsets inside the common prefix and the common suffix carry over; what lies between is clamped. The result is an
     approximation and must be called inexact.
     """
-    head = common_prefix(str.__str__(marked), plain)
-    room = min(len(marked), len(plain)) - head
-    tail = 0
-    while tail < room and marked[len(marked) - tail - 1] == plain[len(plain) - tail - 1]:
-        tail += 1
+    text = str.__str__(marked)
+    head = common_prefix(text, plain)
+    tail = common_prefix(text[head:][::-1], plain[head:][::-1])
     shift = len(plain) - len(marked)
 
     def place(offset: int) -> int:
