@@ -1,9 +1,7 @@
-"""Code generators that let a compiled template report what it is doing, without changing what it does.
+"""A code generator that lets a compiled template report what it is doing, without changing what it does.
 
-Jinja documents `Environment.code_generator_class` for this. `LimitedCodeGenerator` adds a step count to loops and
-macros; `MarkingCodeGenerator` also marks the template's own text and tells the render's cursor which value a loop
-holds. Asking the generator's frame at each yield would see neither macros nor set blocks; the compiled code itself
-sees all of them.
+Asking the generator's frame at each yield would see neither macros nor set blocks; the compiled code itself sees all of
+them.
 """
 
 from __future__ import annotations
@@ -12,36 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame
+from jinja2.compiler import Frame
 from jinja2.utils import concat
 
+from spanparse.bounded_code import LimitedCodeGenerator
 from spanparse.switch import asks_for_generation, is_name
-
-
-class LimitedCodeGenerator(CodeGenerator):
-    """Ordinary code with a `tick()` in every loop body and macro."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._ticking: set[int] = set()
-
-    def write_commons(self) -> None:
-        super().write_commons()
-        self.writeline("cursor = context.cursor")
-        self.writeline("tick = cursor.tick")
-
-    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 - Jinja's visitor names
-        self._ticking.add(id(node.body))
-        super().visit_For(node, frame)
-
-    def macro_body(self, node: nodes.Macro | nodes.CallBlock, frame: Frame) -> Any:
-        self._ticking.add(id(node.body))
-        return super().macro_body(node, frame)
-
-    def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
-        if id(nodes) in self._ticking:
-            self.writeline("tick()")
-        super().blockvisit(nodes, frame)
 
 
 class MarkingCodeGenerator(LimitedCodeGenerator):
@@ -133,14 +106,6 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:  # noqa: N802
         self.write(self._mark(node.data))
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
-        self.write("environment.concat((")
-        for arg in node.nodes:
-            self.write("str(")
-            self.visit(arg, frame)
-            self.write("), ")
-        self.write("))")
 
     # Text that is only looked at, never printed, needs no marks.
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import jinja2
 
-from spanparse.cursor import Cursor, LimitReached, Limits
-from spanparse.environment import RenderContext, compile_template
+from spanparse.context import RenderContext
+from spanparse.cursor import Cursor
+from spanparse.environment import compile_template
 from spanparse.errors import TemplateLimit, TemplateRefused
+from spanparse.limits import LimitReached, Limits, Meter
 from spanparse.marked import Marked, concat, runs_of
+from spanparse.operations import Operations
 from spanparse.origin import NOWHERE, Origin, Run
 from spanparse.tracked import TrackedDict, TrackedList, track
 
@@ -23,6 +26,22 @@ _REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
+
+# What a template can raise: its own raise_exception, undefined values, and Python's complaints.
+_TEMPLATE_ERRORS = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_MOST_REASON = 2_000
+# Memory that a chunk takes until the text is joined; of a marked one, until its spans are found.
+_CHUNK_BYTES = 64
+_MARKED_CHUNK_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +67,7 @@ def render_plain(text: str, request: Request, *, name: str = "template", limits:
 
     Raises `TemplateError` (does not compile), `TemplateRefused` (raised while rendering) or `TemplateLimit`.
     """
-    cursor = Cursor(limits)
-    chunks = _run(text, request, cursor, name, marking=False)
+    chunks = _run(text, request, Cursor(), name, limits, marking=False)
     return "".join([chunk for chunk, _ in chunks])
 
 
@@ -67,41 +85,52 @@ def render_marked(
     Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
     was rendering when it wrote them; such stretches are appended to `unmarked`. Raises what `render_plain` raises.
     """
-    cursor = Cursor(limits, detailed=detailed)
+    cursor = Cursor(detailed=detailed)
     lost: list[str] = [] if unmarked is None else unmarked
-    return concat([_owned(chunk, origin, lost) for chunk, origin in _run(text, request, cursor, name, marking=True)])
+    chunks = _run(text, request, cursor, name, limits, marking=True)
+    return concat([_owned(chunk, origin, lost) for chunk, origin in chunks])
 
 
-def _run(text: str, request: Request, cursor: Cursor, name: str, *, marking: bool) -> list[tuple[str, Origin]]:
+def _run(
+    text: str, request: Request, cursor: Cursor, name: str, limits: Limits, *, marking: bool
+) -> list[tuple[str, Origin]]:
     template = compile_template(text, name, marking=marking)
-    variables: dict[str, Any] = {
+    meter = Meter(limits)
+    chunks: list[tuple[str, Origin]] = []
+    size = 0
+    try:
+        context = template.new_context(_variables(request, marking))
+        assert isinstance(context, RenderContext)
+        context.cursor = cursor
+        context.operations = Operations(meter, template.environment.concat)
+        context.clock = request.clock
+        each = _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES
+        most = limits.memory // each
+        for count, chunk in enumerate(template.root_render_func(context)):
+            size += len(chunk)
+            if size > limits.characters or count > most:
+                meter.expect(size)
+                meter.expect_items(count, each)
+            chunks.append((chunk, cursor.current))
+    except LimitReached as limit:
+        raise TemplateLimit(name, str(limit)) from limit
+    except (RecursionError, MemoryError, OverflowError) as error:
+        raise TemplateLimit(name, f"{type(error).__name__} while rendering: {error}") from error
+    except _TEMPLATE_ERRORS as error:
+        reason = str(error)[:_MOST_REASON] or type(error).__name__
+        where = cursor.current.message if marking else None
+        raise TemplateRefused(name, " ".join(reason.split()), where) from error
+    return chunks
+
+
+def _variables(request: Request, marking: bool) -> dict[str, Any]:
+    return {
         **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
         "messages": _presented(track(request.messages, ("messages",)) if marking else request.messages),
         "tools": (track(request.tools, ("tools",), printable=True) if marking else request.tools) or None,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }
-    context = template.new_context(variables)
-    assert isinstance(context, RenderContext)
-    context.cursor = cursor
-    context.clock = request.clock
-    chunks: list[tuple[str, Origin]] = []
-    size = 0
-    try:
-        for chunk in template.root_render_func(context):
-            size += len(chunk)
-            cursor.check_size(size)
-            chunks.append((chunk, cursor.current))
-    except LimitReached as limit:
-        raise TemplateLimit(name, str(limit)) from limit
-    except (RecursionError, MemoryError, OverflowError) as error:
-        raise TemplateLimit(name, f"{type(error).__name__} while rendering: {error}") from error
-    except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # What a template can raise: its own raise_exception, undefined values, and Python's complaints about operands.
-        reason = str(error) or type(error).__name__
-        where = cursor.current.message if marking else None
-        raise TemplateRefused(name, " ".join(reason.split()), where) from error
-    return chunks
 
 
 def _presented(messages: list[Message]) -> list[Message]:

@@ -1,0 +1,198 @@
+"""What a render may use, and how much of it a render has used.
+
+A template comes out of a downloaded file. It runs inside Python, where nothing can stop an operation half-way; so each
+operation's result is bounded before the operation (`costs`, `operations`), and this module counts what comes out.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, final
+
+_T = TypeVar("_T")
+
+SMALL: Final = 60
+"""Characters or items up to which a value is not counted: CPython's allocator counts objects of such a size."""
+
+BIG: Final = 1 << 14
+"""Characters from which looking through a text counts as work."""
+
+MAX_BITS: Final = 1 << 16
+"""Largest integer that arithmetic accepts; some of its operations take the square of this."""
+
+RUN_BYTES: Final = 96
+"""Memory of one run of a marked text."""
+
+_CONTAINERS: Final[frozenset[Any]] = frozenset({list, tuple, dict, set, bytes})
+_STEPS_A_LOOK: Final = 256
+# Counting small objects takes some microseconds.
+_LOOKS_A_COUNT: Final = 8
+_WORK_A_LOOK: Final = 1 << 22
+# What a small object takes on average: a short string, a tuple, a dict of a few keys.
+_BLOCK_BYTES: Final = 80
+_SLACK: Final = 1 << 23
+_FIRST_SWEEP: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a render may use before it is cut off.
+
+    `seconds` of time; `characters` in the prompt and in any text made on the way to it; `steps`, which are loop
+    iterations and macro calls; `memory`, the bytes of all values that the template has made and still holds, estimated.
+    The time is looked at between operations, so a render may overrun by the longest of them, seconds at most.
+    """
+
+    seconds: float = 30.0
+    characters: int = 64_000_000
+    steps: int = 50_000_000
+    memory: int = 512 << 20
+    until: float | None = None
+    """End of `seconds` on the clock of `time.monotonic`, once they have started; see `started`."""
+
+    def started(self) -> Limits:
+        """The same limits with the time running from now, for several renders that share it."""
+        return self if self.until is not None else replace(self, until=time.monotonic() + self.seconds)
+
+
+class LimitReached(Exception):
+    """A render ran past its limits."""
+
+
+@final
+class Meter:
+    """What one render has used of its limits. Every method raises `LimitReached` when a limit is passed."""
+
+    __slots__ = (
+        "_blocks",
+        "_deadline",
+        "_held",
+        "_held_bytes",
+        "_looks",
+        "_next_look",
+        "_next_sweep",
+        "_slack",
+        "_steps",
+        "_work",
+        "limits",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        deadline = limits.started().until
+        assert deadline is not None
+        self._deadline = deadline
+        self._steps = 0
+        self._looks = 0
+        self._next_look = min(_STEPS_A_LOOK, limits.steps + 1)
+        self._work = 0
+        self._blocks = sys.getallocatedblocks()
+        # The first few values go uncounted, as though they were held to the end: most renders make no more.
+        self._slack = min(_SLACK, limits.characters, limits.memory >> 4)
+        self._held: dict[int, Any] = {}
+        self._held_bytes = 0
+        self._next_sweep = min(_FIRST_SWEEP, limits.memory)
+
+    def tick(self) -> None:
+        """Count one loop iteration or macro call; look at the clock now and then."""
+        self._steps += 1
+        if self._steps >= self._next_look:
+            self._look()
+
+    def charge(self, work: int) -> None:
+        """Count characters or items that an operation goes through; look at the clock now and then."""
+        self._work += work
+        if self._work > _WORK_A_LOOK:
+            self._look()
+
+    def _look(self) -> None:
+        limits = self.limits
+        if self._steps > limits.steps:
+            raise LimitReached(f"still rendering after {limits.steps:,} steps")
+        if time.monotonic() > self._deadline:
+            raise LimitReached(f"still rendering after {limits.seconds:g} s")
+        self._next_look = min(self._steps + _STEPS_A_LOOK, limits.steps + 1)
+        self._looks += 1
+        if self._work < _WORK_A_LOOK and self._looks % _LOOKS_A_COUNT:
+            return
+        self._work = 0
+        small = (sys.getallocatedblocks() - self._blocks) * _BLOCK_BYTES
+        if small + self._held_bytes > limits.memory:
+            self._sweep()
+            if small + self._held_bytes > limits.memory:
+                self._out_of_memory()
+
+    def expect(self, characters: int, growth: int = 1) -> None:
+        """An operation is about to make a text of so many characters, each of which may become `growth` of them."""
+        if characters > self.limits.characters:
+            raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters")
+        if characters * growth > self.limits.memory:
+            self._out_of_memory()
+        if characters > BIG:
+            self.charge(characters)
+
+    def expect_items(self, count: int, each: int = 8) -> None:
+        """An operation is about to make a list of so many items of `each` bytes."""
+        if count * each > self.limits.memory:
+            self._out_of_memory()
+        if count > BIG:
+            self.charge(count * each >> 4)
+
+    def keep(self, value: _T) -> _T:
+        """`value`, which the template has just made and may hold; counted until nothing else refers to it."""
+        kind = type(value)
+        if kind is str or kind in _CONTAINERS:
+            size = len(value)  # type: ignore[arg-type]
+        elif isinstance(value, str):
+            # A marked text takes time and memory for its runs.
+            size = len(value) + (len(getattr(value, "_runs", ())) << 4)
+        elif kind is int:
+            size = value.bit_length() >> 3  # type: ignore[attr-defined]
+        else:
+            return value
+        if size > SMALL:
+            if size > self._slack:
+                self._hold(value)
+            else:
+                self._slack -= size
+        return value
+
+    def _hold(self, value: Any) -> None:
+        size = _bytes_of(value)
+        if isinstance(value, str):
+            self.expect(len(value))
+        if id(value) in self._held:
+            return
+        # The reference keeps the id from being used again.
+        self._held[id(value)] = value
+        self._held_bytes += size
+        self.charge(size)
+        if self._held_bytes > self._next_sweep:
+            self._sweep()
+            if self._held_bytes > self.limits.memory:
+                self._out_of_memory()
+            self._next_sweep = min(2 * self._held_bytes + _FIRST_SWEEP, self.limits.memory)
+
+    def _sweep(self) -> None:
+        """Forget values that nothing but this meter refers to."""
+        kept: dict[int, Any] = {}
+        size = 0
+        held = self._held
+        # The newest first: a container goes before what it holds.
+        while held:
+            key, value = held.popitem()
+            # One for `value`, one for the argument.
+            if sys.getrefcount(value) > 2:
+                kept[key] = value
+                size += _bytes_of(value)
+        self._held = dict(reversed(kept.items()))
+        self._held_bytes = size
+
+    def _out_of_memory(self) -> None:
+        raise LimitReached(f"holds more than {self.limits.memory:,} bytes of memory")
+
+
+def _bytes_of(value: Any) -> int:
+    return sys.getsizeof(value) + len(getattr(value, "_runs", ())) * RUN_BYTES
