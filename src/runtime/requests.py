@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,7 @@ from spanparse.conversation import load_conversation
 from spanparse.errors import ConversationError
 
 DEFAULT_MAX_TOKENS = 16
+_MAX_FILE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,19 @@ def read_requests(path: str | os.PathLike[str]) -> list[Request]:
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            return parse_requests(file, name)
+            return parse_requests(_bounded_lines(file, name), name)
     except OSError as error:
         raise RequestError(name, error.strerror or str(error)) from error
+
+
+def _bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines of a file; raises `RequestError` when they go on past the limit, as those of a device would."""
+    left = _MAX_FILE_BYTES
+    while line := file.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise RequestError(name, f"larger than {_MAX_FILE_BYTES >> 20} MiB")
+        yield line
 
 
 def parse_requests(lines: Iterable[bytes], name: str) -> list[Request]:

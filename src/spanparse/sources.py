@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spanparse.errors import SourceError
+from spanparse.files import read_bounded
 from spanparse.gguf_header import MAGIC, GgufHeader
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def load_source(
     try:
         if path.is_dir():
             return _from_folder(spec, path, variant, tools)
-        if path.is_file():
+        if path.exists():
             return _from_file(spec, path, variant, tools)
     except ValueError as error:
         raise SourceError(spec, f"not a usable path ({error})") from error
@@ -103,13 +104,16 @@ def _from_stdin(stdin: BinaryIO | None) -> str:
     if stream is None:
         raise SourceError("-", "standard input is closed")
     try:
-        data = stream.read(_MAX_FILE_BYTES + 1)
+        data = read_bounded(stream, _MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
         raise SourceError("-", f"standard input cannot be read ({error})") from error
     return _decode("-", data)
 
 
 def _from_file(spec: str, path: Path, variant: str | None, tools: bool) -> TemplateSource:
+    if not path.is_file():
+        # A pipe or a device can be read only once, from the front.
+        return _single(spec, _read_text(spec, path), variant)
     with path.open("rb") as file:
         is_gguf = file.read(len(MAGIC)) == MAGIC
     if is_gguf or path.suffix == ".gguf":
@@ -190,8 +194,10 @@ def _choose(spec: str, templates: Mapping[str, Any], variant: str | None, tools:
         raise SourceError(spec, if_none)
     wanted = variant or ("tool_use" if tools and "tool_use" in templates else "default")
     if wanted not in templates:
-        what = f"no template named {wanted}" if variant else "several templates and no default"
-        raise SourceError(spec, f"{what} (it has {', '.join(sorted(templates))})")
+        names = ", ".join(sorted(templates))
+        if variant:
+            raise SourceError(spec, f"no template named {wanted} (it has {names})")
+        raise SourceError(spec, f"no default among its templates (it has {names}; --variant NAME chooses)")
     return wanted
 
 
@@ -229,14 +235,16 @@ def _read_json(spec: str, path: Path) -> dict[str, Any]:
 def _read_text(name: str, path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return _decode(name, file.read(_MAX_FILE_BYTES + 1))
+            return _decode(name, read_bounded(file, _MAX_FILE_BYTES))
     except OSError as error:
         raise SourceError(name, error.strerror or str(error)) from error
 
 
-def _decode(name: str, data: bytes) -> str:
-    if len(data) > _MAX_FILE_BYTES:
+def _decode(name: str, data: bytes | None) -> str:
+    if data is None:
         raise SourceError(name, f"larger than {_MAX_FILE_BYTES >> 20} MiB, too large for a template or its settings")
+    if data.startswith(MAGIC):
+        raise SourceError(name, "a GGUF has to be an ordinary file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

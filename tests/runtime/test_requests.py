@@ -89,3 +89,10 @@ def test_a_file_is_read(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({"messages": [USER]}) + "\n", encoding="utf-8")
     assert [request.messages for request in read_requests(path)] == [[USER]]
+
+
+def test_a_file_without_end_is_read_up_to_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("runtime.requests._MAX_FILE_BYTES", 1 << 20)
+    (tmp_path / "long.jsonl").write_bytes(b"\n" * ((1 << 20) + 1))
+    with pytest.raises(RequestError, match=r"long\.jsonl: larger than 1 MiB$"):
+        read_requests(tmp_path / "long.jsonl")

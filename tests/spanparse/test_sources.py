@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,7 @@ from spanparse.errors import SourceError
 from spanparse.sources import bundled_names, bundled_template, load_source
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 GREET = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
 
@@ -131,7 +133,7 @@ def test_a_folder_with_a_list_of_templates_chooses_by_name(tmp_path: Path) -> No
 
 def test_several_templates_without_a_default_are_listed(tmp_path: Path) -> None:
     write_folder(tmp_path, {"chat_template": [{"name": "rag", "template": "docs"}]})
-    with pytest.raises(SourceError, match=r"several templates and no default \(it has rag\)"):
+    with pytest.raises(SourceError, match=r"no default among its templates \(it has rag; --variant NAME chooses\)"):
         load_source(str(tmp_path))
 
 
@@ -201,3 +203,33 @@ def test_every_bundled_template_can_be_loaded_by_name() -> None:
 def test_a_path_with_a_null_character_is_refused() -> None:
     with pytest.raises(SourceError):
         load_source("a\0b")
+
+
+def piped(data: bytes) -> Iterator[Path]:
+    """A pipe that `data` can be read from once, as a shell's `<(…)` hands it over."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+        os.close(writing)
+        yield Path(f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_a_pipe_is_read_as_a_template() -> None:
+    for path in piped(b"{{ messages }}"):
+        assert load_source(str(path)).text == "{{ messages }}"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_a_gguf_from_a_pipe_is_refused() -> None:
+    for path in piped(b"GGUF\3\0\0\0"):
+        with pytest.raises(SourceError, match="a GGUF has to be an ordinary file"):
+            load_source(str(path))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_device_without_end_is_read_up_to_the_limit() -> None:
+    with pytest.raises(SourceError, match="larger than 64 MiB"):
+        load_source("/dev/zero")

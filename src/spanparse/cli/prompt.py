@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, parse_settings
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
+from spanparse.files import read_bounded
 from spanparse.parse import parse_request, request_of
 from spanparse.render import render_plain
 from spanparse.sample import fit, sample_messages
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from spanparse.spans import Rendering
 
+# A thousand times a long conversation; a device without end must not fill the memory.
+_MAX_INPUT_BYTES: Final = 1 << 28
 _REASONING: Final = ("reasoning", "thinking")
 EMBEDDED_TEMPLATE: Final = "chatml"
 """The bundled template that tiny models carry."""
@@ -118,12 +121,17 @@ def read_input(path: str) -> bytes:
     """The bytes of a file, of standard input for `-`. Raises `ConversationError` naming it."""
     try:
         if path != "-":
-            return Path(path).read_bytes()
-        if sys.stdin is None:
+            with open(path, "rb") as file:
+                data = read_bounded(file, _MAX_INPUT_BYTES)
+        elif sys.stdin is None:
             raise ConversationError(path, "standard input is closed")
-        return sys.stdin.buffer.read()
+        else:
+            data = read_bounded(sys.stdin.buffer, _MAX_INPUT_BYTES)
     except (OSError, ValueError) as error:
         raise ConversationError(path, getattr(error, "strerror", None) or str(error)) from error
+    if data is None:
+        raise ConversationError(path, f"larger than {_MAX_INPUT_BYTES >> 20} MiB")
+    return data
 
 
 def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:

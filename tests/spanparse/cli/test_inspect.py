@@ -284,3 +284,8 @@ def test_a_missing_messages_file_is_named(cli: Run, tmp_path: Path) -> None:
 
 def test_a_page_that_cannot_be_written_is_named(cli: Run, tmp_path: Path) -> None:
     assert cli("inspect", "chatml", "--html", tmp_path).error == f"{tmp_path}: cannot be written (Is a directory)"
+
+
+def test_input_without_end_is_read_up_to_a_limit(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spanparse.cli.prompt._MAX_INPUT_BYTES", 1 << 20)
+    assert cli("inspect", "chatml", "--messages", "-", stdin=b"[" * (1 << 21)).error == "-: larger than 1 MiB"
