@@ -30,6 +30,7 @@ except ImportError as error:
 State = npt.NDArray[np.uint8]
 """The bytes of a memory state."""
 
+_MOST_THREADS = 512  # GGML_MAX_N_THREADS
 _SEQUENCE = 0
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: only what cannot be cut, the SWA or recurrent part
 _LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
@@ -124,6 +125,9 @@ class ContextOptions:
     `n_ctx`: tokens the memory holds. `n_batch`: most tokens handed over in one call. `n_ubatch`: most tokens computed
     at once. `n_threads`: None for one on each available core. `exact`: keys and values as 32-bit floats and no flash
     attention, so that results of different batch splits differ by rounding alone and can be compared.
+
+    Raises ValueError for a value out of its range: a context of fewer than 256 tokens would be made larger, the memory
+    is probed with batches of 4, and llama.cpp ends the process for more than 512 threads.
     """
 
     n_ctx: int = 16384
@@ -133,10 +137,12 @@ class ContextOptions:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("n_ctx", "n_batch", "n_ubatch", "n_threads"):
+        for name, least in (("n_ctx", 256), ("n_batch", 4), ("n_ubatch", 1), ("n_threads", 1)):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
+        if self.n_threads is not None and self.n_threads > _MOST_THREADS:
+            raise ValueError(f"n_threads must be at most {_MOST_THREADS}, not {self.n_threads}")
 
 
 @final

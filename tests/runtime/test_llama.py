@@ -84,7 +84,16 @@ def test_half_a_character_becomes_a_replacement_character(context):
     assert model.text([half]) == "\N{REPLACEMENT CHARACTER}"
 
 
-@pytest.mark.parametrize("name", ["n_ctx", "n_batch", "n_ubatch", "n_threads"])
-def test_options_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
-        ContextOptions(**{name: 0})
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("n_ctx", 255, "at least 256"),
+        ("n_batch", 3, "at least 4"),
+        ("n_ubatch", 0, "at least 1"),
+        ("n_threads", 0, "at least 1"),
+        ("n_threads", 513, "at most 512"),
+    ],
+)
+def test_options_out_of_their_range_are_refused(name, value, said):
+    with pytest.raises(ValueError, match=f"{name} must be {said}, not {value}"):
+        ContextOptions(**{name: value})

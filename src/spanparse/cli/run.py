@@ -47,11 +47,16 @@ def run(
         bool, typer.Option("--verify", help="Compare every output with a cold run; exit 1 if one differs.")
     ] = False,
     trust_content: options.TrustContent = False,
-    ctx: Annotated[int, typer.Option("--ctx", metavar="N", min=1, help="Tokens the memory holds.")] = 16384,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Most tokens handed over at once.")] = 2048,
+    ctx: Annotated[
+        int, typer.Option("--ctx", metavar="N", min=256, help="Tokens the memory holds, at least 256.")
+    ] = 16384,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=4, help="Most tokens handed over at once, at least 4.")
+    ] = 2048,
     ubatch: Annotated[int, typer.Option("--ubatch", metavar="N", min=1, help="Most tokens computed at once.")] = 512,
     threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads. [default: one a core]")
+        int | None,
+        typer.Option("--threads", metavar="N", min=1, max=512, help="Threads, at most 512. [default: one a core]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON report a line on standard output.")] = False,
 ) -> None:

@@ -110,3 +110,8 @@ def test_without_the_runtime_the_extra_is_named(cli: Run, requests: Run, monkeyp
     error = cli("run", "hybrid", "--requests", requests({"messages": [HELLO]})).error
     assert "needs the [runtime] extra" in error
     assert "needs the [runtime] extra" in cli("demo").error
+
+
+@pytest.mark.parametrize(("option", "value"), [("--batch", 3), ("--ctx", 255), ("--ubatch", 0), ("--threads", 100_000)])
+def test_a_number_out_of_its_range_names_the_option(cli: Run, option: str, value: int) -> None:
+    assert f"Invalid value for '{option}'" in cli("run", "dense", "--requests", "none.jsonl", option, value).error
