@@ -117,7 +117,8 @@ def test_content_that_a_template_takes_only_as_parts_is_given_as_parts() -> None
 def test_reasoning_that_goes_with_the_next_user_message() -> None:
     reasoning = bundled("chatml").reasoning
     assert reasoning is not None
-    assert reasoning.fields == ("reasoning_content",)
+    # A template sees reasoning under the name it reads, whichever of the three the caller used.
+    assert reasoning.fields == ("reasoning_content", "reasoning", "thinking")
     assert (reasoning.start, reasoning.end) == ("<think>\n", "\n</think>\n\n")
     assert reasoning.kept == "since the last user message"
     assert reasoning.inline == "dropped from earlier turns"
