@@ -19,8 +19,8 @@ Written by `make audit`; the tests compare the table of the bundled templates wi
 
 Each template meets each conversation shape with and without the generation prompt and with every setting of the
 kwargs that it reads. A cell counts those pairs: *exact*, or *exact / inexact / refused by the template* where not all
-are exact. A pair that the template renders and spanparse refuses counts as inexact. What is wrong is computed apart
-from the parser: `tests/audit/oracle`.
+are exact. A pair counts as inexact too if the template renders it and spanparse refuses, or if its spans are wrong.
+What is wrong is computed apart from the parser: `tests/audit/oracle`.
 """
 
 
@@ -77,10 +77,9 @@ def _grid(verdicts: Iterable[Verdict], columns: Mapping[str, str]) -> str:
 def _cell(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return ""
-    counts = count(verdicts)
-    inexact = counts.rendered - counts.exact
-    if not counts.rendered:
+    refused = sum(verdict.outcome == "template refuses" for verdict in verdicts)
+    exact = sum(verdict.outcome == "exact" and not verdict.faults for verdict in verdicts)
+    inexact = len(verdicts) - refused - exact
+    if refused == len(verdicts):
         return "refused"
-    if not inexact and not counts.refused_by_template:
-        return f"{counts.exact}"
-    return f"{counts.exact} / {inexact} / {counts.refused_by_template}"
+    return f"{exact} / {inexact} / {refused}" if inexact or refused else f"{exact}"

@@ -7,7 +7,7 @@ unless the shape says otherwise, and the same each time.
 from __future__ import annotations
 
 # Imported for the shapes that they register.
-from tests.audit.shapes import calls, roles, texts  # noqa: F401
+from tests.audit.shapes import basics, calls, texts  # noqa: F401
 from tests.audit.shapes.building import SHAPES, Conversation
 from tests.audit.shapes.long import LONG, long_conversation
 from tests.audit.vocabulary import Words
