@@ -62,7 +62,8 @@ def parse(
 
     `messages` and `tools` are OpenAI-style and go to the template as they are. `verify` compares the marked render
     with a plain one; without it no check backs the word exact, so a caller that turns it off must have another reason
-    to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`.
+    to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`; all
+    renders that a parse takes share the `seconds` of `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
@@ -74,6 +75,7 @@ def parse_request(
     template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS, verify: bool = True
 ) -> Rendering:
     """`parse` for a request that is already put together."""
+    limits = limits.started()
     text, reason, unmarked = _marked(template, request, limits, verify)
     text = _mark_generation(text, template, request, limits)
     family = family_of(template.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from spanparse.analysis.probes import ONE_USER, TURNS, Probe
@@ -90,7 +91,7 @@ class Trials:
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
             raise TemplateLimit(self.template.source, f"still analysing after {self._limits.seconds:g} s")
-        return Limits(seconds, self._limits.characters)
+        return replace(self._limits, seconds=seconds)
 
 
 def settle_form(trials: Trials) -> None:
