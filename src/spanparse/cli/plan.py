@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan(
+    context: typer.Context,
     source: options.OptionalSource = None,
     variant: options.Variant = None,
     messages: options.Messages = None,
@@ -66,7 +70,9 @@ def plan(
         raise SpanparseError("plan needs SOURCE or --request FILE, one of the two")
     sample = None
     if request is not None:
-        made = planner.PlanRequest.from_json(read_input(request))
+        _refuse_others(context)
+        with _named(lambda _: request):
+            made = planner.PlanRequest.from_json(read_input(request))
     else:
         assert source is not None
         token_map, sample = _tokens(
@@ -80,8 +86,11 @@ def plan(
             add_generation_prompt=not no_generation_prompt,
         )
         budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}
+        kind = _known_memory(memory) if memory else _memory_of(source)
+        if checkpoint_bytes is not None and not state_bytes and kind != "dense":
+            raise SpanparseError("--checkpoint-bytes needs --state-bytes, the size of one checkpoint")
         fields: dict[str, Any] = {
-            "memory": memory or _memory_of(source),
+            "memory": kind,
             "policy": known_policy(policy),
             "state_bytes": state_bytes,
             **({} if budget == {"checkpoints": None, "bytes": None} else {"budget": budget}),
@@ -93,6 +102,28 @@ def plan(
         write_json(document if sample is None else {**document, "sample": sample})
     else:
         _show(found, sample)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """A whole request leaves nothing to say with other options but how to show the plan."""
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in ("request", "as_json") and given is not None and given.name == "COMMANDLINE":
+            raise SpanparseError(f"--request FILE is a whole request: no {parameter.opts[0]}")
+
+
+@contextmanager
+def _named(input_of: Callable[[str], str | None]) -> Iterator[None]:
+    """Errors of a request also say where it came from; `input_of` tells by the name of the request's field."""
+    from planner.errors import PlanRequestError
+
+    try:
+        yield
+    except PlanRequestError as error:
+        name = input_of(re.split(r"[.\[]", error.field)[0])
+        if name is None:
+            raise
+        raise SpanparseError(f"{name}: {error}") from error
 
 
 def _tokens(
@@ -116,6 +147,14 @@ def _memory_of(source: str) -> str:
     return source if is_tiny(source) else "hybrid"
 
 
+def _known_memory(name: str) -> str:
+    from planner import MemoryKind
+
+    if name not in get_args(MemoryKind):
+        raise SpanparseError(f"--memory: no kind of memory {name} ({', '.join(get_args(MemoryKind))})")
+    return name
+
+
 def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None, name: str | None) -> PlanRequest:
     """The request, through the planner's own reader, so that what is wrong in it is named by field."""
     import planner
@@ -129,12 +168,13 @@ def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None
         }
         for barrier in token_map.places
     ]
-    stored = {} if existing is None else _stored(existing, name or "")
+    stored = {} if existing is None else _stored(existing, name or "", token_map.count)
     body = {"schema_version": 1, "prompt_tokens": token_map.count, "candidates": candidates, **fields, **stored}
-    return planner.PlanRequest.from_json(json.dumps(body))
+    with _named(lambda field: name if field in stored else None):
+        return planner.PlanRequest.from_json(json.dumps(body))
 
 
-def _stored(data: bytes, name: str) -> dict[str, Any]:
+def _stored(data: bytes, name: str, prompt_tokens: int) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -144,8 +184,14 @@ def _stored(data: bytes, name: str) -> dict[str, Any]:
         if unknown:
             raise SpanparseError(f"{name}: {min(unknown)}: no such field (existing, common_prefix, live)")
         return found
-    offsets = [entry.get("offset") for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    shared = max((offset for offset in offsets if isinstance(offset, int) and offset > 0), default=0)
+    shared = 0
+    for index, entry in enumerate(found if isinstance(found, list) else []):
+        offset = entry.get("offset") if isinstance(entry, dict) else None
+        if isinstance(offset, int):
+            if offset > prompt_tokens:
+                where = f"{name}: existing[{index}].offset: {offset}"
+                raise SpanparseError(f"{where} is past the end of the prompt, which has {prompt_tokens} tokens")
+            shared = max(shared, offset)
     return {"existing": found, "common_prefix": shared}
 
 

@@ -66,8 +66,9 @@ def test_a_whole_request_can_be_read_from_a_file(cli: Run, tmp_path: Path) -> No
         (["plan"], "plan needs SOURCE or --request FILE, one of the two"),
         (["plan", "chatml"], "chatml: a plan needs a tokenizer"),
         (["plan", "hybrid", "--policy", "best"], "--policy: no policy best (adaptive, "),
-        (["plan", "hybrid", "--memory", "leaky"], "memory"),
-        (["plan", "hybrid", "--checkpoint-bytes", 10], "state_bytes"),
+        (["plan", "hybrid", "--memory", "leaky"], "--memory: no kind of memory leaky (dense, swa, "),
+        (["plan", "hybrid", "--checkpoint-bytes", 10], "--checkpoint-bytes needs --state-bytes"),
+        (["plan", "hybrid", "--checkpoint-bytes", 0], "--checkpoint-bytes needs --state-bytes"),
         (["plan", "hybrid", "--tokenizer", "no/such.json"], "no/such.json"),
     ],
 )
@@ -80,10 +81,24 @@ def test_an_impossible_plan_names_what_is_wrong(cli: Run, arguments: list[object
     [
         ("{", "stored.json: not valid JSON"),
         ('{"offsets": []}', "stored.json: offsets: no such field"),
-        ('[{"offset": -1}]', "existing[0].offset"),
-        ('"x"', "existing"),
+        ('[{"offset": -1}]', "stored.json: existing[0].offset"),
+        ('[{"offset": 4}, {"offset": 99999}]', "stored.json: existing[1].offset: 99999 is past the end of the prompt"),
+        ('{"common_prefix": 99999}', "stored.json: common_prefix: 99999"),
+        ('"x"', "stored.json: existing"),
     ],
 )
 def test_a_faulty_list_of_checkpoints_names_the_field(cli: Run, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "stored.json").write_text(text)
     assert said in cli(*PLAN, "--existing", tmp_path / "stored.json").error
+
+
+def test_a_faulty_request_names_file_and_field(cli: Run, tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"schema_version": 1, "prompt_tokens": 0}))
+    assert cli("plan", "--request", request).error.startswith(f"{request}: prompt_tokens: ")
+
+
+@pytest.mark.parametrize("option", [("--checkpoints", 8), ("--policy", "adaptive"), ("--no-generation-prompt",)])
+def test_a_whole_request_excludes_the_options_that_make_one(cli: Run, tmp_path: Path, option: tuple[object]) -> None:
+    found = cli("plan", "--request", tmp_path / "request.json", *option)
+    assert found.error == f"--request FILE is a whole request: no {option[0]}"
