@@ -111,3 +111,10 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_2(command: Command) -> No
     assert (code, out) == (2, "")
     assert err.startswith("spanparse: no-such-template: ")
     assert err.count("\n") == 1
+
+
+def test_a_narrow_terminal_loses_no_figure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = command("hybrid")
+    assert "2,373 (748)" in out
+    assert "308 (97)" in out

@@ -82,7 +82,7 @@ def _assumptions(found: Analysis) -> Iterator[str]:
 
 
 def _show_turns(screen: Console, found: Analysis) -> None:
-    from spanparse.cli.tables import cell, new_table
+    from spanparse.cli.tables import cell, new_table, show_table
 
     theirs = {"user": found.llama_cpp.user_start, "assistant": found.llama_cpp.assistant_start}
     table = new_table("role", "start", "end", "turn shared with", "llama.cpp finds")
@@ -93,7 +93,7 @@ def _show_turns(screen: Console, found: Analysis) -> None:
         cells = [role.role, "\n".join(starts), "\n".join(ends), ", ".join(role.merged_with), finds]
         table.add_row(*(_cell_lines(text) if "\n" in text else cell(text) for text in cells))
     screen.print()
-    screen.print(table)
+    show_table(screen, table)
 
 
 def _reasoning(found: Reasoning | None) -> Iterator[str]:
@@ -163,7 +163,7 @@ def _habit(habit: Habit) -> str:
 
 
 def _show_variables(screen: Console, variables: Iterable[Variable]) -> None:
-    from spanparse.cli.tables import cell, new_table
+    from spanparse.cli.tables import cell, new_table, show_table
 
     table = new_table("variable", "value", "compared with leaving it out")
     for variable in variables:
@@ -173,7 +173,7 @@ def _show_variables(screen: Console, variables: Iterable[Variable]) -> None:
             table.add_row(cell(name), cell(value), _cell_lines(changes))
             name = ""
     if table.row_count:
-        screen.print(table)
+        show_table(screen, table)
 
 
 def _effect(effect: Effect) -> str:
@@ -186,7 +186,7 @@ def _effect(effect: Effect) -> str:
 
 
 def _show_verdicts(screen: Console, found: Analysis) -> None:
-    from spanparse.cli.tables import cell, new_table
+    from spanparse.cli.tables import cell, new_table, show_table
 
     refused: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
@@ -200,7 +200,7 @@ def _show_verdicts(screen: Console, found: Analysis) -> None:
         for what, shapes in rows.items():
             table.add_row(cell(", ".join(shapes)), cell(what))
         if rows:
-            screen.print(table)
+            show_table(screen, table)
 
 
 def _section(screen: Console, title: str, lines: Iterable[str]) -> None:

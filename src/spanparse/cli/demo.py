@@ -9,7 +9,7 @@ from rich.table import Table
 
 from spanparse.cli import options
 from spanparse.cli.output import console, progress, write_json
-from spanparse.cli.tables import new_table
+from spanparse.cli.tables import new_table, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _show(requests: Sequence[Request], results: Sequence[Result]) -> None:
     for result in results:
         waited.add_row(result.policy, *(_seconds(turn.seconds) for turn in result.turns))
     screen.print(waited)
-    screen.print(_summary(results))
+    show_table(screen, _summary(results))
 
 
 def _by_turn(asked_by: Sequence[str], *rows: tuple[str, Sequence[int]]) -> Table:

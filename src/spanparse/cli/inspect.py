@@ -97,7 +97,7 @@ def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) 
 def _show(
     screen: Console, prompt: Prompt, token_map: TokenMap | None, why_none: str | None, *, list_tokens: bool
 ) -> None:
-    from spanparse.cli.tables import span_table, token_table
+    from spanparse.cli.tables import show_table, span_table, token_table
     from spanparse.cli.view import prompt_view
 
     rendering = prompt.rendering
@@ -109,6 +109,6 @@ def _show(
         screen.print(printable(prompt.sample), style="italic", markup=False, soft_wrap=True)
     screen.print()
     screen.print(prompt_view(rendering, screen.width if screen.is_terminal else None), soft_wrap=True)
-    screen.print(span_table(rendering, token_map))
+    show_table(screen, span_table(rendering, token_map))
     if list_tokens and token_map is not None:
-        screen.print(token_table(rendering, token_map))
+        show_table(screen, token_table(rendering, token_map))

@@ -91,7 +91,7 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
 
 
 def _show_table(screen: Console, found: Prediction) -> None:
-    from spanparse.cli.tables import cell, new_table
+    from spanparse.cli.tables import cell, new_table, show_table
 
     unit = "" if found.prompt_tokens is None else " (tokens)"
     table = new_table("next request", f"kept{unit}", f"lost{unit}", "diverges at", right=(f"kept{unit}", f"lost{unit}"))
@@ -102,7 +102,7 @@ def _show_table(screen: Console, found: Prediction) -> None:
         where = _where(outcome.diverges) if outcome.reason is None else outcome.reason
         style = "dim" if outcome.reason else None if outcome.lost_chars else "green"
         table.add_row(*map(cell, (outcome.name, kept, lost, where)), style=style)
-    screen.print(table)
+    show_table(screen, table)
 
 
 def _count(chars: int | None, tokens: int | None) -> str:

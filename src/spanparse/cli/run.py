@@ -12,7 +12,7 @@ import typer
 from spanparse.cli import options
 from spanparse.cli.comparison import time_to_first_token
 from spanparse.cli.output import console, progress, write_json
-from spanparse.cli.tables import cell, new_table
+from spanparse.cli.tables import cell, new_table, show_table
 
 if TYPE_CHECKING:
     from runtime import Request
@@ -134,6 +134,6 @@ def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
         table.add_row(cell(name), *counts, seconds, report["finish"], *([identical] if verified else []))
         remarks += [f"{name}: {e['tokens']} more than ideal: {e['reason']}, {e['detail']}" for e in report["excess"]]
     screen = console()
-    screen.print(table)
+    show_table(screen, table)
     for remark in remarks:
         screen.print(cell(remark), soft_wrap=True)

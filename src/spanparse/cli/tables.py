@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -17,8 +18,13 @@ from spanparse.cli.view import ROLE_COLOURS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from spanparse.spans import Part, Rendering
     from spanparse.tokens import TokenMap
+
+# Every table of ours can be read at this width.
+_NARROWEST: Final = 80
 
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -27,6 +33,14 @@ def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return table
+
+
+def show_table(screen: Console, table: Table) -> None:
+    """Prints a table. A terminal too narrow for it wraps its rows, because squeezed columns would lose figures."""
+    wanted = Measurement.get(screen, screen.options.update(max_width=_NARROWEST), table).maximum
+    if screen.width < wanted:
+        table.width = wanted
+    screen.print(table, crop=False)
 
 
 def cell(text: str) -> Text:
