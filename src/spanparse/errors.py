@@ -34,7 +34,8 @@ class MissingExtra(SourceError):
     """Reading `source` needs an optional dependency; `extra` names it (`runtime`, `hf`)."""
 
     def __init__(self, source: str, extra: str, why: str) -> None:
-        super().__init__(source, f"{why} needs the [{extra}] extra: pip install 'spanparse[{extra}]'")
+        how = f"pip install '.[{extra}]' in its source folder"
+        super().__init__(source, f"{why} needs the [{extra}] extra, which is not installed: {how}")
         self.extra = extra
 
 
