@@ -186,7 +186,8 @@ def to_json(map: TokenMap) -> dict[str, Any]:
     return {
         "tokens": {
             "count": map.count,
-            "exact": map.exact,
+            # Offsets past media are those of their marker's tokens, of which the model sees none.
+            "exact": map.exact and not map.has_media,
             "messages": [_message_json(message) for message in map.message_ranges],
             "generation_prompt": None if map.generation_prompt is None else map.generation_prompt._asdict(),
             # What media expand to is unknown.
