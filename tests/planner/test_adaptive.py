@@ -51,9 +51,9 @@ def test_with_room_for_less_than_the_pins_the_most_valuable_of_them_are_kept() -
 
 
 def test_with_room_for_one_state_the_tail_is_kept() -> None:
-    # One prompt ahead the system text is worth more, but what follows it would be replayed by every prompt to come.
-    made = planned(candidates=AGENT, stored=(9000,), k=1)
-    assert made.kept == (29_996,)
+    # One prompt ahead the old one is worth more, but what follows it would be replayed by every prompt to come.
+    candidates = (*AGENT[:6], Candidate(13_996, "generation_prompt"))
+    assert planned(14_000, candidates=candidates, stored=(9300,), k=1, common_prefix=13_500).kept == (13_996,)
 
 
 def test_with_room_for_one_state_a_dear_break_moves_the_tail_to_the_prompt_end() -> None:
@@ -67,20 +67,14 @@ def test_with_room_for_one_state_and_nothing_worth_a_save_the_last_that_is_store
 
 
 def test_a_tail_that_the_live_state_serves_yields_to_a_rollback_that_costs_more() -> None:
-    made = planned(
-        14_000,
-        candidates=(*AGENT[:6], Candidate(13_996, "generation_prompt")),
-        stored=(9300,),
-        k=1,
-        common_prefix=13_500,
-        live=13_500,
-    )
+    candidates = (*AGENT[:6], Candidate(13_996, "generation_prompt"))
+    made = planned(14_000, candidates=candidates, stored=(9300,), k=1, common_prefix=13_500, live=13_500)
     assert made.kept == (9300,)
 
 
-def test_a_tail_that_does_not_fit_the_bytes_leaves_what_is_stored() -> None:
-    existing = (Existing(9000, bytes=10, age=1),)
-    made = planned(candidates=AGENT, existing=existing, common_prefix=9000, state_bytes=100, budget=Budget(bytes=50))
+def test_a_tail_that_does_not_fit_the_bytes_yields_to_what_does() -> None:
+    existing = (Existing(9000, bytes=10, age=1), Existing(29_996, bytes=100, age=1))
+    made = planned(candidates=AGENT, existing=existing, common_prefix=29_996, state_bytes=10, budget=Budget(bytes=50))
     assert made.kept == (9000,)
 
 
