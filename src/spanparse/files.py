@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK_BYTES: Final = 1 << 20
+# Names of files that a process holds open already; a new file in their place would be read by nobody.
+_OPEN_FILES: Final = ("/dev/fd/", "/dev/std", "/proc/")
 
 
 def read_bounded(stream: BinaryIO, limit: int) -> bytes | None:
@@ -39,11 +41,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     name = str(path)
     try:
+        if _is_open_elsewhere(Path(path)):
+            yield Path(path)
+            return
         # Of a symbolic link the target is replaced, not the link.
         target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            yield target
-            return
         draft = _new_draft(target)
         try:
             yield draft
@@ -53,6 +55,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise SourceError(name, f"cannot be written ({_reason(error)})") from error
+
+
+def _is_open_elsewhere(path: Path) -> bool:
+    """Whether another reader than the one of a new file waits for what is written: a device, a pipe, /dev/stdout."""
+    return path.exists() and (not path.is_file() or os.path.abspath(path).startswith(_OPEN_FILES))
 
 
 def _new_draft(target: Path) -> Path:

@@ -79,3 +79,15 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
 def test_reading_stops_past_the_limit(size: int, read: bool) -> None:
     data = b"x" * size
     assert read_bounded(io.BytesIO(data), 10) == (data if read else None)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_what_is_open_already_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as end:
+        fill(Path(f"/dev/fd/{writing}"), "through a pipe")
+        os.close(writing)
+        assert end.read() == "through a pipe"
+    with (tmp_path / "out").open("w+") as file:
+        fill(Path(f"/dev/fd/{file.fileno()}"), "into an open file")
+        assert file.read() == "into an open file"
