@@ -26,12 +26,6 @@ def beside_transformers(tenth: list[Template]) -> list[Comparison]:
     return _compare("transformers", tenth, "transformers")
 
 
-@pytest.fixture(scope="session")
-def beside_llama_cpp(tenth: list[Template]) -> list[Comparison]:
-    """Our prompts beside those of llama.cpp's engine."""
-    return _compare("llama.cpp", tenth, "ggufdoctor")
-
-
 def _compare(peer: Peer, templates: list[Template], package: str) -> list[Comparison]:
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed (extra dev)")
