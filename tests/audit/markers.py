@@ -37,7 +37,7 @@ FORMATS: Final = (
 )
 OTHER: Final = "other"
 
-CLOSER: Final = re.compile(r"</|<\|?/|<[|｜]?[^<>]*(?:end|eo[mst])[^<>]*[|｜]?>", re.IGNORECASE)
+CLOSER: Final = re.compile(r"<\|?/[^<>]*>|\[/[A-Z_]+\]|<[|｜]?[^<>]*(?:end|eo[mst])[^<>]*[|｜]?>", re.IGNORECASE)
 """What closes something, in any format."""
 
 

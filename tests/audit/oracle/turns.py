@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from tests.audit.markers import Markers, format_of
+from tests.audit.markers import CLOSER, Markers, format_of
 from tests.audit.oracle.view import PREAMBLE, Fault, View, owner_name
 from tests.audit.vocabulary import WORD
 
@@ -78,10 +78,16 @@ def _default_text(view: View, begin: int) -> int:
 
 
 def _begins_next(view: View, markers: Markers, index: int, place: int, after: int) -> bool:
-    """Whether what stands at a turn's end is what every message of the next one's role begins with."""
+    """Whether what stands at a turn's end may be the beginning of the message behind it.
+
+    The turn is closed before it, or every message of the next one's role begins so.
+    """
     owner, text = view.owners[place], view.text[place:after]
-    closes = markers.end is not None and markers.end.search(text)
-    return owner > index and owner == view.owners[after - 1] and not closes and view.always_begins(owner, text)
+    if owner <= index or owner != view.owners[after - 1] or (markers.end is not None and markers.end.search(text)):
+        return False
+    before = view.text[:place].rstrip()
+    closed = any(hit.end() == len(before) for hit in CLOSER.finditer(before, max(0, place - 80)))
+    return closed or view.always_begins(owner, text)
 
 
 def _check_header(view: View, index: int, begin: int) -> list[Fault]:
