@@ -133,7 +133,7 @@ def _mark_generation(text: Marked, template: TemplateSource, request: Request, l
         return text
     runs = text._runs
     first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
-    if switch_only_adds(template.text) and (first is None or all(run.origin.literal for run in runs[first:])):
+    if switch_only_adds(template.text) and (first is None or all(run.origin is GENERATION for run in runs[first:])):
         return text
     without = replace(request, add_generation_prompt=False)
     try:
