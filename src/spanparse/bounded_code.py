@@ -166,6 +166,9 @@ class LimitedCodeGenerator(CodeGenerator):
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
         if isinstance(node.arg, nodes.Slice):
+            if _is_constant(node.node):
+                # Python would warn of `0[1:]` while it compiles.
+                self._wrapped[id(node.node)] = "walk("
             self.write("keep(")
             super().visit_Getitem(node, frame)
             self.write(")")
