@@ -119,7 +119,7 @@ def _shown_without(index: int, text: str, template: TemplateSource, request: Req
         return common_prefix(
             str.__str__(text), render_plain(template.text, shorter, name=template.source, limits=limits)
         )
-    except TemplateRefused:
+    except TemplateError:
         return None
 
 
