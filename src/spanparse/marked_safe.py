@@ -30,6 +30,9 @@ class SafeMarked(Markup):
     def __str__(self) -> str:
         return Marked(str.__str__(self), self._runs)
 
+    def __repr__(self) -> str:
+        return f"Markup({str.__repr__(self)})"
+
     def __add__(self, other: Any) -> SafeMarked:
         if isinstance(other, str) or hasattr(other, "__html__"):
             return SafeMarked(concat((str(self), str(escape(other)))))
