@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, final
 _T = TypeVar("_T")
 
 SMALL: Final = 60
-"""Characters or items up to which a value is not counted: CPython's allocator counts objects of such a size."""
+"""Characters up to which a text is not counted, nor a list of as many bytes: CPython's allocator counts them."""
 
 BIG: Final = 1 << 14
 """Characters from which looking through a text counts as work."""
@@ -143,8 +143,10 @@ class Meter:
     def keep(self, value: _T) -> _T:
         """`value`, which the template has just made and may hold; counted until nothing else refers to it."""
         kind = type(value)
-        if kind is str or kind in _CONTAINERS:
+        if kind is str:
             size = len(value)  # type: ignore[arg-type]
+        elif kind in _CONTAINERS:
+            size = len(value) << 4  # type: ignore[arg-type]
         elif isinstance(value, str):
             # A marked text takes time and memory for its runs.
             size = len(value) + (len(getattr(value, "_runs", ())) << 4)

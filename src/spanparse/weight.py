@@ -47,38 +47,41 @@ def _weigh_few(value: Any, most: int) -> Weight | None:
     characters = height = seen = 0
     while True:
         below: list[Any] = []
+        containers = False
         for item in level:
             kind = type(item)
             if kind is str or kind is Marked:
                 characters += len(item)
             elif kind is dict or kind is TrackedDict:
+                containers = True
                 below += item
                 below += item.values()
             elif kind is list or kind is TrackedList:
+                containers = True
                 below += item
             elif item is None or isinstance(item, (int, float)):
-                characters += _OTHER
+                characters += max(_OTHER, item.bit_length() // 3) if isinstance(item, int) else _OTHER
             else:
                 return None
-        seen += len(below)
-        if seen > _FEW or characters > most:
-            return None
-        if not below:
+        if not containers:
             return Weight(characters + _ITEM * seen, height)
-        level = below
         height += 1
+        seen += len(below)
+        if seen > _FEW or height > MAX_DEPTH or characters > most:
+            return None
+        level = below
 
 
 def _weigh(value: Any, most: int, known: dict[int, Weight], depth: int) -> Weight:
     if isinstance(value, str):
         return Weight(len(value), 0)
     if value is None or isinstance(value, (int, float)):
-        return Weight(value.bit_length() // 3 + 2 if isinstance(value, int) else _OTHER, 0)
+        return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0)
     items = _items(value)
     if items is None:
         return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0)
     found = known.get(id(value))
-    if depth + (0 if found is None else found.height) > MAX_DEPTH:
+    if depth + (1 if found is None else found.height) > MAX_DEPTH:
         raise LimitReached(f"makes a value nested more than {MAX_DEPTH} levels deep")
     if found is not None:
         return found

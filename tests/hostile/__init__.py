@@ -1,0 +1,1 @@
+"""Templates that mean harm, and a process in which they may do it."""

@@ -1,0 +1,143 @@
+"""Templates that mean harm are refused within the caller's limits, in a plain and in a marked render alike.
+
+A template comes out of a downloaded file. Each of these would otherwise reach Python's internals, run for hours, fill
+the memory or overflow the interpreter's stack. They are rendered in a process of their own, so that one which does is
+a failed test and not the end of the test run; it reports how much memory it took.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.hostile.process import MESSAGES, RENDERS, Outcome
+from tests.hostile.templates import DEEP_TEMPLATES, ESCAPES, LIMITED
+
+from spanparse import Limits, Request, TemplateError, TemplateLimit, TemplateSource, parse, render_plain
+from spanparse.cli import main
+from spanparse.render import render_marked
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MOST_MEGABYTES = 300
+
+
+@pytest.fixture(scope="module", params=RENDERS)
+def outcomes(request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    pytest.importorskip("resource", reason="this platform does not tell how much memory a process takes")
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.process", request.param],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    lines = map(json.loads, process.stdout.splitlines())
+    found = {name: Outcome(*outcome) for name, outcome in lines}
+    missing = next((name for name in LIMITED if name not in found), None)
+    assert missing is None, f"{missing!r} ended the process with {process.returncode}: {process.stderr[-500:]}"
+    return found
+
+
+def test_every_template_that_has_no_end_runs_into_a_limit(outcomes: dict[str, Outcome]) -> None:
+    other = {name: outcome for name, outcome in outcomes.items() if outcome.kind != "TemplateLimit"}
+    assert other == {}
+
+
+def test_the_error_is_one_short_line(outcomes: dict[str, Outcome]) -> None:
+    for name, outcome in outcomes.items():
+        assert "\n" not in outcome.text, name
+        assert len(outcome.text) < 200, name
+
+
+def test_they_take_little_memory(outcomes: dict[str, Outcome]) -> None:
+    excessive = {name: outcome.megabytes for name, outcome in outcomes.items() if outcome.megabytes > MOST_MEGABYTES}
+    assert excessive == {}
+
+
+@pytest.mark.parametrize("template", ESCAPES)
+@pytest.mark.parametrize("render", RENDERS)
+def test_the_sandbox_lets_nothing_out(render: str, template: str) -> None:
+    with pytest.raises(TemplateError):
+        RENDERS[render](template)
+    assert MESSAGES[0]["role"] == "user"
+    assert len(MESSAGES) == 2
+
+
+@pytest.mark.parametrize("render", RENDERS)
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ raise_exception('a\\nb ' * 100000) }}", "refuses this conversation: a b a b "),
+        ("{{ " + "1" * 5000 + " }}", "integer string conversion"),
+        ("{% set x = 1e999 %}{{ x }}", "refuses this conversation"),
+        ("{{ [1] | first(2) }}", "refuses this conversation"),
+        ("{{ ''.center() }}", "refuses this conversation"),
+        ("{{ '%d' % 'x' }}", "refuses this conversation"),
+    ],
+)
+def test_what_else_goes_wrong_is_one_line_too(render: str, template: str, said: str) -> None:
+    with pytest.raises(TemplateError) as info:
+        RENDERS[render](template)
+    assert said in str(info.value)
+    assert "\n" not in str(info.value)
+    assert len(str(info.value)) < 2_200
+
+
+def nested_message(depth: int) -> dict[str, Any]:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return {"role": "user", "content": "a", "extra": value}
+
+
+@pytest.mark.parametrize("template", ["{{ messages }}", "{{ messages | tojson }}", "{{ messages[0] == messages[-1] }}"])
+def test_messages_nested_too_deeply_are_refused(template: str) -> None:
+    request = Request([nested_message(5000), nested_message(5000)])
+    for render in (render_plain, render_marked):
+        with pytest.raises(TemplateLimit, match=r"nested more than|RecursionError"):
+            render(template, request)
+
+
+@pytest.mark.parametrize("template", ["{{ messages }}", "{{ messages | tojson }}", "{{ messages == messages[:] }}"])
+def test_messages_that_hold_themselves_are_refused(template: str) -> None:
+    message: dict[str, Any] = {"role": "user", "content": "a"}
+    message["extra"] = message
+    with pytest.raises(TemplateError):
+        render_marked(template, Request([message]))
+
+
+def test_all_renders_of_a_parse_share_the_caller_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A clock that goes on by a second whenever it is looked at, which is every 256 steps.
+    monkeypatch.setattr("spanparse.limits.time.monotonic", itertools.count().__next__)
+    source = TemplateSource("slow", "{% for i in range(2560) %}{% endfor %}", "")
+    parse(source, MESSAGES, limits=Limits(seconds=30))
+    with pytest.raises(TemplateLimit, match="still rendering after 15 s"):
+        parse(source, MESSAGES, limits=Limits(seconds=15))
+    parse(source, MESSAGES, limits=Limits(seconds=15), verify=False)
+
+
+def test_a_step_limit_does_not_depend_on_the_machine() -> None:
+    template = "{% for i in range(100) %}x{% endfor %}"
+    assert render_plain(template, Request(MESSAGES), limits=Limits(steps=100)) == "x" * 100
+    with pytest.raises(TemplateLimit, match="still rendering after 99 steps"):
+        render_plain(template, Request(MESSAGES), limits=Limits(steps=99))
+
+
+def test_a_refusal_on_the_command_line_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hostile.jinja"
+    for template in ("{{ 'a' * 10**10 }}", "x" * 50_000_000, DEEP_TEMPLATES["parentheses"], ESCAPES[0]):
+        path.write_text(template)
+        assert main(["inspect", str(path)]) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert error.startswith("spanparse: ")
+        assert error.count("\n") == 1
+        assert "hostile.jinja" in error
+        assert "Traceback" not in error
+        assert "internal error" not in error
