@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spanparse.markers import Openers, is_opening
-from spanparse.segments import Segment, split_at
+from spanparse.segments import Segment, lead_end, split_at
 
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
@@ -43,9 +43,7 @@ def transfer_headers(segments: list[Segment]) -> None:
             at += 1
             continue
         seen.add(owner)
-        end = at
-        while end < len(segments) and segments[end].owner == owner and segments[end].is_frame:
-            end += 1
+        end = lead_end(segments, at, with_role=True)
         follower = segments[end] if end < len(segments) else None
         if (
             end > at
@@ -94,11 +92,9 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) 
 
 def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
     """Whether the template's text in front of a message's first field holds a start marker."""
-    owner, begin = segments[place].owner, segments[place].start
-    end = begin
-    while place < len(segments) and segments[place].owner == owner and segments[place].is_frame:
-        end = segments[place].end
-        place += 1
+    begin = segments[place].start
+    behind = lead_end(segments, place, with_role=True)
+    end = segments[behind - 1].end if behind > place else begin
     return any(str.find(text, start, begin, end) >= 0 for start in starts)
 
 
@@ -140,12 +136,10 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
 def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
     """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
     owner, begin = segments[place].owner, segments[place].start
-    end = begin
-    while place < len(segments) and segments[place].owner == owner and segments[place].origin.literal:
-        end = segments[place].end
-        place += 1
+    behind = lead_end(segments, place, with_role=False)
+    end = segments[behind - 1].end if behind > place else begin
     marker = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=None)
     if marker is not None:
         return begin if is_opening(text[begin:marker]) else marker
-    has_field = place < len(segments) and segments[place].owner == owner
+    has_field = behind < len(segments) and segments[behind].owner == owner
     return openers.closing_run(begin, end) if has_field else begin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from spanparse.segments import Segment
+from spanparse.segments import Segment, lead_end
 
 CONTROL = re.compile(
     r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
@@ -31,10 +31,8 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
             literals.add(text[segment.start : segment.end])
         if owner is not None and owner >= 0 and owner not in begun and owner != previous:
             begun.add(owner)
-            end = place
-            while end < len(segments) and segments[end].owner == owner and segments[end].origin.literal:
-                end += 1
-            starts |= _first_start("".join([text[s.start : s.end] for s in segments[place:end]]))
+            end = lead_end(segments, place, with_role=False)
+            starts |= _first_start(text[segment.start : segments[end - 1].end] if end > place else "")
         previous = owner if owner is not None else previous
     return frozenset(starts | _role_markers(literals))
 

@@ -18,7 +18,7 @@ from spanparse.owners import Ownership, assign_owners
 from spanparse.parts import message_parts, preamble_parts
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
-from spanparse.segments import GENERATION_PROMPT, PREAMBLE, Segment
+from spanparse.segments import GENERATION_PROMPT, PREAMBLE, Segment, owner_of
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.switch import SWITCH
@@ -60,10 +60,10 @@ def parse(
 ) -> Rendering:
     """Render `messages` and find the span of every message and part.
 
-    `messages` and `tools` are OpenAI-style and go to the template as they are. `verify` compares the marked render
-    with a plain one; without it no check backs the word exact, so a caller that turns it off must have another reason
-    to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`; all
-    renders that a parse takes share the `seconds` of `limits`.
+    `messages` and `tools` are OpenAI-style; `Request` says how a template sees them. `verify` compares the marked
+    render with a plain one; without it no check backs the word exact, so a caller that turns it off must have another
+    reason to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`;
+    all renders that a parse takes share the `seconds` of `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
@@ -116,9 +116,7 @@ def _shown_without(index: int, text: str, template: TemplateSource, request: Req
     """How many characters of `text` a render of the messages before `index` shares with it; None if refused."""
     shorter = replace(request, messages=request.messages[:index], add_generation_prompt=False)
     try:
-        return common_prefix(
-            str.__str__(text), render_plain(template.text, shorter, name=template.source, limits=limits)
-        )
+        return common_prefix(text, render_plain(template.text, shorter, name=template.source, limits=limits))
     except TemplateError:
         return None
 
@@ -180,14 +178,14 @@ def _assemble(
     segments = ownership.segments
     pieces = _pieces(segments)
     roles = [str(message.get("role")) for message in request.messages]
-    shown = [piece for piece in pieces if _owner(piece) >= 0]
+    shown = [piece for piece in pieces if owner_of(piece) >= 0]
     generated = [segment for segment in segments if segment.owner == GENERATION_PROMPT]
     generation = Piece(generated[0].start, generated[-1].end) if generated else None
     turns = find_turns(plain, shown, ownership.starts, roles, plain[generation.start :] if generation else "")
-    displaced = displaced_messages(list(dict.fromkeys(_owner(piece) for piece in shown)))
+    displaced = displaced_messages(list(dict.fromkeys(owner_of(piece) for piece in shown)))
     owned: dict[int, list[list[Segment]]] = {}
     for piece in shown:
-        owned.setdefault(_owner(piece), []).append(piece)
+        owned.setdefault(owner_of(piece), []).append(piece)
     messages = []
     for index, message in enumerate(request.messages):
         mine = owned.get(index, [])
@@ -220,12 +218,6 @@ def _assemble(
     )
 
 
-def _owner(piece: Sequence[Segment]) -> int:
-    owner = piece[0].owner
-    assert owner is not None
-    return owner
-
-
 def _pieces(segments: Sequence[Segment]) -> list[list[Segment]]:
     """Segments grouped into contiguous stretches of one owner, in text order."""
     pieces: list[list[Segment]] = []
@@ -241,7 +233,7 @@ def _system_end(pieces: Sequence[Sequence[Segment]], messages: Sequence[MessageS
     """The later end of the system texts in front of the conversation and of the tools block, wherever that stands."""
     end = None
     for piece in pieces:
-        owner = _owner(piece)
+        owner = owner_of(piece)
         if owner == PREAMBLE:
             shown = any(part.kind != "bos" for part in preamble.parts)
         else:
@@ -261,7 +253,7 @@ def _system_end(pieces: Sequence[Sequence[Segment]], messages: Sequence[MessageS
 def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_end: int | None) -> tuple[Barrier, ...]:
     barriers = []
     for piece in pieces[1:]:
-        offset, owner = piece[0].start, _owner(piece)
+        offset, owner = piece[0].start, owner_of(piece)
         if owner == GENERATION_PROMPT:
             kind: BarrierKind = "generation_prompt"
         elif owner == PREAMBLE:

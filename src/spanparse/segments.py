@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,27 @@ class Segment:
     def is_frame(self) -> bool:
         """Template text, or the role that a template builds its header from."""
         return self.origin.literal or self.origin.path[-1] == "role"
+
+
+def owner_of(piece: Sequence[Segment]) -> int:
+    """The owner of a piece: segments of one owner that touch each other, each of which has one."""
+    owner = piece[0].owner
+    assert owner is not None
+    return owner
+
+
+def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int:
+    """The place behind the template's text that the owner at `place` begins with, there or further on.
+
+    `with_role` counts a role among that text, since templates build headers from it.
+    """
+    owner = segments[place].owner
+    while place < len(segments) and segments[place].owner == owner:
+        segment = segments[place]
+        if not (segment.is_frame if with_role else segment.origin.literal):
+            break
+        place += 1
+    return place
 
 
 def split_at(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spanparse.segments import Segment
+from spanparse.segments import Segment, lead_end, owner_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def find_turns(
     A marker in front of tool results behind which an assistant goes on without its own marker stands inside the
     assistant's turn (Gemma 4). Without any known marker every message is a turn.
     """
-    owners = [_owner(piece) for piece in pieces]
+    owners = [owner_of(piece) for piece in pieces]
     while True:
         markers = [_start_of(text, piece, starts) for piece in pieces]
         # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
@@ -69,23 +69,14 @@ def _group(
     return turns
 
 
-def _owner(piece: Sequence[Segment]) -> int:
-    owner = piece[0].owner
-    assert owner is not None
-    return owner
-
-
 def _calls_first(piece: Sequence[Segment]) -> bool:
     """Whether the first field of a piece other than the role is part of a tool call."""
-    fields = (s.origin.path for s in piece if not s.origin.literal and s.origin.path[-1] != "role")
+    fields = (segment.origin.path for segment in piece if not segment.is_frame)
     return "tool_calls" in next(fields, ())
 
 
 def _start_of(text: str, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
     """The start marker that stands before the first field other than the role, if any."""
-    end = piece[0].start
-    for segment in piece:
-        if not segment.origin.literal and segment.origin.path[-1] != "role":
-            break
-        end = segment.end
-    return next((start for start in sorted(starts) if str.find(text, start, piece[0].start, end) >= 0), None)
+    begin, behind = piece[0].start, lead_end(piece, 0, with_role=True)
+    end = piece[behind - 1].end if behind else begin
+    return next((start for start in sorted(starts) if text.find(start, begin, end) >= 0), None)

@@ -65,6 +65,7 @@ def inspect(
             tools=tools,
             settings=settings or (),
             add_generation_prompt=not no_generation_prompt,
+            stability=as_json,  # the view shows no barriers
         )
     token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, quick=not tokens)
     if tokens and token_map is None:

@@ -34,7 +34,6 @@ def predict(
     """
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import find_backend
-    from spanparse.parse import request_of
     from spanparse.prediction import predict_rendering, to_json
 
     prompt = load_prompt(
@@ -44,16 +43,12 @@ def predict(
         tools=tools,
         settings=settings or (),
         add_generation_prompt=not no_generation_prompt,
+        stability=False,
     )
     backend, why_none = find_backend(tokenizer, prompt.template)
-    request = request_of(
-        prompt.template,
-        prompt.conversation.messages,
-        tools=prompt.conversation.tools,
-        kwargs=prompt.conversation.kwargs,
-        add_generation_prompt=not no_generation_prompt,
+    found = predict_rendering(
+        prompt.rendering, prompt.template, prompt.request, backend=backend, trust_content=trust_content
     )
-    found = predict_rendering(prompt.rendering, prompt.template, request, backend=backend, trust_content=trust_content)
     if not as_json:
         _show(console(), prompt, found, why_none)
         return

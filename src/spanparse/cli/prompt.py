@@ -14,7 +14,7 @@ from spanparse.conversation import Conversation, load_conversation, parse_settin
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded
 from spanparse.parse import parse_request, request_of
-from spanparse.render import render_plain
+from spanparse.render import Request, render_plain
 from spanparse.sample import fit, sample_messages
 from spanparse.sources import TemplateSource, load_source
 from spanparse.stability import with_stability
@@ -36,7 +36,7 @@ class Prompt:
     """A rendered conversation. `sample` says what was cut from the built-in sample, None if the caller's was used."""
 
     template: TemplateSource
-    conversation: Conversation
+    request: Request
     rendering: Rendering
     sample: str | None
 
@@ -49,11 +49,15 @@ def load_prompt(
     tools: str | None = None,
     settings: Sequence[str] = (),
     add_generation_prompt: bool = True,
+    stability: bool = True,
 ) -> Prompt:
-    """Reads the files, renders, and warns on standard error of what the template dropped."""
+    """Reads the files, renders, and warns on standard error of what the template dropped.
+
+    `stability` asks which barriers are stable, for the price of a few renders.
+    """
     kwargs = parse_settings(settings)
     with _naming_missing_tokens():
-        return _rendered(source, variant, messages, tools, kwargs, add_generation_prompt)
+        return _rendered(source, variant, messages, tools, kwargs, add_generation_prompt, stability)
 
 
 def _rendered(
@@ -63,6 +67,7 @@ def _rendered(
     tools: str | None,
     kwargs: dict[str, Any],
     add_generation_prompt: bool,
+    stability: bool,
 ) -> Prompt:
     tool_data = None if tools is None else read_input(tools)
     conversation, sample = None, None
@@ -71,20 +76,20 @@ def _rendered(
     template = load_template(source, variant, tools=_has_tools(conversation, tools))
     if conversation is None:
         conversation, sample = _sample(template, tool_data, kwargs)
-    conversation = Conversation(conversation.messages, conversation.tools, {**conversation.kwargs, **kwargs})
     request = request_of(
         template,
         conversation.messages,
         tools=conversation.tools,
-        kwargs=conversation.kwargs,
+        kwargs={**conversation.kwargs, **kwargs},
         add_generation_prompt=add_generation_prompt,
     )
     rendering = parse_request(template, request)
-    # Where a continuation runs past the limits, which barriers are stable stays unknown.
-    with contextlib.suppress(TemplateLimit):
-        rendering = with_stability(rendering, template, request)
+    if stability:
+        # Where a continuation runs past the limits, which barriers are stable stays unknown.
+        with contextlib.suppress(TemplateLimit):
+            rendering = with_stability(rendering, template, request)
     _warn_of_drops(template, rendering)
-    return Prompt(template, conversation, rendering, sample)
+    return Prompt(template, request, rendering, sample)
 
 
 @contextlib.contextmanager

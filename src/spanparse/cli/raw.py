@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from spanparse.analysis import analyse
 from spanparse.cli.output import warning_line
 from spanparse.cli.prompt import Prompt, load_template, read_input
-from spanparse.conversation import Conversation, parse_settings
+from spanparse.conversation import parse_settings
 from spanparse.errors import ConversationError
+from spanparse.parse import request_of
 from spanparse.raw import find_spans
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_raw_prompt(source: str, path: str, *, variant: str | None = None, settings: Sequence[str] = ()) -> Prompt:
-    """The text of a file as a prompt of SOURCE's template. Its conversation is unknown, so the prompt's has none."""
+    """The text of a file as a prompt of SOURCE's template. Its conversation is unknown, so the request is empty."""
     kwargs = parse_settings(settings)
     try:
         text = read_input(path).decode("utf-8")
@@ -26,4 +27,4 @@ def load_raw_prompt(source: str, path: str, *, variant: str | None = None, setti
     rendering = find_spans(text, analyse(template, kwargs=kwargs))
     for note in rendering.notes:
         warning_line(f"{path}: {note}")
-    return Prompt(template, Conversation([], None, kwargs), rendering, None)
+    return Prompt(template, request_of(template, [], kwargs=kwargs), rendering, None)
