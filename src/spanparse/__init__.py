@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spanparse.analysis import Analysis, analyse
-from spanparse.cursor import Limits
 from spanparse.errors import (
     ConversationError,
     MissingExtra,
@@ -16,7 +15,8 @@ from spanparse.errors import (
 from spanparse.parse import parse, parse_request, request_of
 from spanparse.prediction import Prediction, predict, predict_rendering
 from spanparse.provenance import Provenance, Source, trace
-from spanparse.render import Request, render_plain
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import Request, render_plain
 from spanparse.sources import TemplateSource, load_source
 from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
 from spanparse.stability import stable_prefix, with_stability

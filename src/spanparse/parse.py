@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spanparse.cursor import Limits
-from spanparse.environment import switch_only_adds
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import Family, bos_of, family_of
-from spanparse.marked import Marked
-from spanparse.notes import displaced_messages, message_notes
-from spanparse.origin import GENERATION, NOWHERE, Run
-from spanparse.owners import Ownership, assign_owners
-from spanparse.parts import message_parts, preamble_parts
+from spanparse.marks.marked import Marked
+from spanparse.marks.origin import GENERATION, NOWHERE, Run
+from spanparse.ownership.notes import displaced_messages, message_notes
+from spanparse.ownership.owners import Ownership, assign_owners
+from spanparse.ownership.parts import message_parts, preamble_parts
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owner_of
+from spanparse.ownership.turns import find_turns
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
-from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
-from spanparse.segments import GENERATION_PROMPT, PREAMBLE, Segment, owner_of
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.environment import switch_only_adds
+from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
+from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
-from spanparse.switch import SWITCH
-from spanparse.turns import find_turns
 
 _LEADING = ("system", "developer")
 _BARRIERS: Mapping[str, BarrierKind] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spanparse.marked import Marked
-from spanparse.origin import Path, Run
-from spanparse.render import Request
+from spanparse.marks.marked import Marked
+from spanparse.marks.origin import Path, Run
+from spanparse.rendering.render import Request
 
 
 def transfer(marked: Marked, plain: str) -> Marked:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from spanparse.cursor import Limits
-from spanparse.marked import Runs
-from spanparse.origin import path_text
-from spanparse.render import DEFAULT_LIMITS, Request, render_marked, render_plain
+from spanparse.marks.marked import Runs
+from spanparse.marks.origin import path_text
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.sources import TemplateSource
 from spanparse.spans import Piece
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spanparse.cursor import Limits
 from spanparse.errors import TemplateRefused
 from spanparse.prediction.continuation import continuations, two_turns
 from spanparse.proof import common_prefix
-from spanparse.render import DEFAULT_LIMITS, Request, render_plain
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tests.hostile.templates import LIMITED
 
 from spanparse import Limits, Request, SpanparseError, render_plain
-from spanparse.render import render_marked
+from spanparse.rendering.render import render_marked
 
 LIMITS = Limits(seconds=0.3, characters=2_000_000, memory=48 << 20)
 MESSAGES: list[dict[str, Any]] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanparse.extensions import MAX_TEMPLATE_TOKENS
+from spanparse.rendering.extensions import MAX_TEMPLATE_TOKENS
 
 X = "{% set x = 'ab' * 250000 %}"
 NS = "{% set ns = namespace(a=[], s='', t=()) %}"

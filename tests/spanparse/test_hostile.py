@@ -20,7 +20,7 @@ from tests.hostile.templates import DEEP_TEMPLATES, ESCAPES, LIMITED
 
 from spanparse import Limits, Request, TemplateError, TemplateLimit, TemplateSource, parse, render_plain
 from spanparse.cli import main
-from spanparse.render import render_marked
+from spanparse.rendering.render import render_marked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MOST_MEGABYTES = 300
@@ -114,7 +114,7 @@ def test_messages_that_hold_themselves_are_refused(template: str) -> None:
 
 def test_all_renders_of_a_parse_share_the_caller_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock that goes on by a second whenever it is looked at, which is every 256 steps.
-    monkeypatch.setattr("spanparse.limits.time.monotonic", itertools.count().__next__)
+    monkeypatch.setattr("spanparse.bounds.limits.time.monotonic", itertools.count().__next__)
     source = TemplateSource("slow", "{% for i in range(2560) %}{% endfor %}", "")
     parse(source, MESSAGES, limits=Limits(seconds=30))
     with pytest.raises(TemplateLimit, match="still rendering after 15 s"):

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse, render_plain, request_of
-from spanparse.marked import Marked
-from spanparse.render import render_marked
+from spanparse.marks.marked import Marked
+from spanparse.rendering.render import render_marked
 from spanparse.sources import bundled_names
 
 Message = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 from spanparse.conversation import check_messages, check_tools
 from spanparse.errors import TemplateRefused
-from spanparse.render import Request, render_plain
+from spanparse.rendering.render import Request, render_plain
 from spanparse.sample import fit, sample_messages, sample_tools
 from spanparse.sources import bundled_names, bundled_template
 

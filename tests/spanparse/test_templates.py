@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanparse.errors import TemplateRefused
-from spanparse.render import Message, Request, Tool, render_plain
+from spanparse.rendering.render import Message, Request, Tool, render_plain
 from spanparse.sample import sample_messages, sample_tools
 from spanparse.sources import bundled_names, bundled_template
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from spanparse.proof import common_prefix
 
-MARKER: Final = re.compile(r"<[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
+MARKER: Final[re.Pattern[str]] = re.compile(r"<[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
 """What most templates write their markers like."""
 
 CONTROL: Final = re.compile(

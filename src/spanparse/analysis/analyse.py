@@ -17,8 +17,8 @@ from spanparse.analysis.reasoning import find_reasoning
 from spanparse.analysis.surroundings import default_text, find_bos, find_clock, find_media
 from spanparse.analysis.trials import Refusal, Trials, settle_form
 from spanparse.analysis.variables import Read, variables_of
-from spanparse.cursor import Limits
 from spanparse.families import family_of
+from spanparse.rendering.cursor import Limits
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

@@ -15,7 +15,7 @@ from typing import Final
 from spanparse.analysis.findings import LlamaCpp
 from spanparse.analysis.trials import Trials
 from spanparse.proof import common_prefix
-from spanparse.render import Message, Request
+from spanparse.rendering.render import Message, Request
 
 _USER: Final = "Where is the U of the station?"
 _OTHER_USER: Final = "Which V is the ferry?"

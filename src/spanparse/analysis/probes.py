@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from spanparse.render import Message, Tool
+from spanparse.rendering.render import Message, Tool
 
 
 class Probe(NamedTuple):

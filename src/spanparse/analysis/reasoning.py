@@ -21,7 +21,7 @@ from spanparse.analysis.probes import (
     Probe,
 )
 from spanparse.analysis.trials import Trials
-from spanparse.render import Message
+from spanparse.rendering.render import Message
 from spanparse.spans import MessageSpan, Rendering
 
 _FIELD: Final = "reasoning_content"

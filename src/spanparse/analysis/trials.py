@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from spanparse.analysis.probes import ONE_USER, TURNS, Probe
-from spanparse.cursor import Limits
 from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.parse import parse_request
-from spanparse.render import DEFAULT_CLOCK, Message, Request, render_plain
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import DEFAULT_CLOCK, Message, Request, render_plain
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

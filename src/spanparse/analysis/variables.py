@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
-from spanparse.environment import MAX_TEMPLATE_CHARACTERS, ChatEnvironment, compile_template
+from spanparse.rendering.environment import MAX_TEMPLATE_CHARACTERS, ChatEnvironment, compile_template
 
 _ENVIRONMENT: Final = ChatEnvironment()
 _GIVEN: Final = frozenset({"messages", "tools", "add_generation_prompt"})

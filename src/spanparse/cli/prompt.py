@@ -14,7 +14,7 @@ from spanparse.conversation import Conversation, load_conversation, parse_settin
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded
 from spanparse.parse import parse_request, request_of
-from spanparse.render import Request, render_plain
+from spanparse.rendering.render import Request, render_plain
 from spanparse.sample import fit, sample_messages
 from spanparse.sources import TemplateSource, load_source
 from spanparse.stability import with_stability

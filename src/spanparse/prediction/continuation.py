@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from spanparse.render import Message, Tool
+from spanparse.rendering.render import Message, Tool
 
 ContinuationName = Literal[
     "assistant_answer",

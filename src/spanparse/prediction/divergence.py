@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, final
 
 from spanparse.prediction.outcome import Divergence
-from spanparse.render import Request
+from spanparse.rendering.render import Request
 from spanparse.spans import Part, Rendering
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")

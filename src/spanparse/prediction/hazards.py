@@ -16,7 +16,7 @@ from spanparse.prediction.outcome import Hazard, HazardName, Remedy
 from spanparse.prediction.remedies import counts
 from spanparse.prediction.renderer import Renderer
 from spanparse.proof import common_prefix
-from spanparse.render import Message, Tool
+from spanparse.rendering.render import Message, Tool
 
 _CLOCK: Final = "strftime_now"
 # One that shows in whatever part of the date a template prints.

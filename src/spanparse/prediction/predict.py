@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spanparse.cursor import Limits
 from spanparse.errors import TemplateRefused
 from spanparse.parse import parse_request, request_of
 from spanparse.prediction.changes import changes, kept_bound, template_text_change
@@ -18,7 +17,8 @@ from spanparse.prediction.outcome import Change, Outcome, Prediction, Remedy
 from spanparse.prediction.remedies import Lossy, kwarg_remedies, reasoning_remedy
 from spanparse.prediction.renderer import Renderer
 from spanparse.proof import common_prefix
-from spanparse.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

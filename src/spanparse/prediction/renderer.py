@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, final
 
-from spanparse.cursor import Limits
-from spanparse.environment import variables_read
 from spanparse.errors import TemplateRefused
-from spanparse.render import Message, Request, Tool, render_plain
+from spanparse.rendering.cursor import Limits
+from spanparse.rendering.environment import variables_read
+from spanparse.rendering.render import Message, Request, Tool, render_plain
 from spanparse.sources import TemplateSource
 
 # Reading a template for its variables takes as long as rendering it for a short conversation.

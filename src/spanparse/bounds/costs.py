@@ -1,0 +1,175 @@
+"""What methods and filters may make of their operands: the bounds that are checked before one runs.
+
+A cost is a function of the render's `Operations` and of what the method or filter is given; it raises `LimitReached`.
+What chat templates use has a cost of its own. Everything else that Python and Jinja offer (`int.to_bytes`,
+`str.maketrans`, `urlize`, `striptags`, …) is `odd`: it runs on small operands only, since nobody has worked out what it
+does with large ones.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from spanparse.bounds.limits import BIG, LimitReached
+from spanparse.bounds.operations import ESCAPE_GROWTH, REPR_GROWTH, Operations
+from spanparse.marks.marked import Marked
+
+Cost = Callable[..., object]
+
+MOST_ODD: Final = 10_000
+"""Characters, items or amount that an odd operation accepts."""
+
+_ODD: Final = "an operation that chat templates have no use for"
+_MOST_ODD_PRODUCT: Final = 1_000_000
+CASE_GROWTH: Final = 3 * 4
+"""Bytes that a change of case makes of one character at most: three characters of four bytes."""
+
+_TEXT_ENCODINGS: Final = frozenset({"utf8", "ascii", "latin1", "utf16", "utf32"})
+
+
+def free(operations: Operations, *operands: object, **options: object) -> None:
+    """Nothing to bound."""
+
+
+def odd(operations: Operations, *operands: Any, **options: Any) -> None:
+    """Refuse all but small operands."""
+    size = 0
+    product = 1
+    for operand in (*operands, *options.values()):
+        if isinstance(operand, int):
+            product *= max(1, abs(operand))
+            if abs(operand) > MOST_ODD or product > _MOST_ODD_PRODUCT:
+                raise LimitReached(f"gives an amount above {MOST_ODD:,} to {_ODD}")
+        size += operations.weigh(operand).characters
+    if size > MOST_ODD:
+        raise LimitReached(f"gives more than {MOST_ODD:,} characters to {_ODD}")
+
+
+def printed(operations: Operations, value: Any, *operands: object, **options: object) -> None:
+    """The value becomes text, if it is none, and may be cased or escaped."""
+    if not isinstance(value, str):
+        operations.meter.expect(operations.weigh(value).characters, REPR_GROWTH)
+    elif len(value) > BIG:
+        operations.meter.expect(len(value), CASE_GROWTH)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _scan(operations: Operations, text: Any, *operands: object, **options: object) -> None:
+    """The text is gone through; the result is no longer than it."""
+    if len(text) > BIG:
+        operations.meter.charge(len(text))
+
+
+def _cased(operations: Operations, text: str, *operands: object) -> None:
+    if len(text) > BIG:
+        operations.meter.expect(len(text), CASE_GROWTH)
+
+
+def _padded(operations: Operations, text: str, width: Any, *operands: object) -> None:
+    operations.meter.expect(max(len(text), operator.index(width)))
+
+
+def _tabbed(operations: Operations, text: str, tabsize: Any = 8) -> None:
+    operations.meter.expect(len(text) + str.count(text, "\t") * max(0, operator.index(tabsize)))
+
+
+def _split(operations: Operations, text: str, sep: Any = None, maxsplit: Any = -1) -> None:
+    if len(text) <= BIG:
+        return
+    limit = operator.index(maxsplit)
+    count = str.count(text, sep) if isinstance(sep, str) and sep else len(text) // 2
+    pieces(operations, text, min(count, limit) if limit >= 0 else count)
+
+
+def _lines(operations: Operations, text: str, keepends: object = False) -> None:
+    if len(text) > BIG:
+        pieces(operations, text, len(str.splitlines(text)))
+
+
+def replaced(operations: Operations, text: str, old: Any, new: Any, count: Any = -1) -> None:
+    """All or the first `count` of the places where `old` stands become `new`."""
+    if not isinstance(old, str) or not isinstance(new, str):
+        return  # a TypeError, which is the operation's to raise
+    limit = operator.index(count)
+    found = len(text) // len(old) if old else len(text) + 1
+    if found * (1 + len(new)) > BIG:
+        found = str.count(text, old)
+        found = min(found, limit) if limit >= 0 else found
+        pieces(operations, text, found)
+        operations.meter.expect(len(text) + found * max(0, len(new) - len(old)), _growth(text))
+
+
+def joined(operations: Operations, separator: str, values: Any) -> None:
+    """`values`, a container, become one text with `separator` between them."""
+    if isinstance(values, str):
+        pieces(operations, values, len(values))
+    characters = sum(len(value) for value in values if isinstance(value, str))
+    operations.meter.expect(characters + len(values) * len(separator), _growth(separator))
+
+
+def _translated(operations: Operations, text: str, table: Any) -> None:
+    longest = 1
+    if isinstance(table, dict):
+        longest = max((len(value) for value in table.values() if isinstance(value, str)), default=1)
+    operations.meter.expect(len(text) * max(1, longest))
+
+
+def _encoded(operations: Operations, text: str, encoding: Any = "utf-8", errors: object = "strict") -> None:
+    name = str(encoding)[:16].lower().replace("-", "").replace("_", "")
+    if name in _TEXT_ENCODINGS:
+        operations.meter.expect(len(text), 4)
+    else:
+        odd(operations, text)
+
+
+def pieces(operations: Operations, text: str, count: int) -> None:
+    """The text becomes so many pieces."""
+    operations.meter.expect_items(count, 400 if type(text) is Marked else 64)
+
+
+def _growth(text: str) -> int:
+    return ESCAPE_GROWTH if isinstance(text, Markup) else 1
+
+
+STRING_METHODS: Final[Mapping[str, Cost]] = {
+    **dict.fromkeys(("strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "partition", "rpartition"), _scan),
+    **dict.fromkeys(("startswith", "endswith", "find", "rfind", "index", "rindex", "count"), _scan),
+    **dict.fromkeys(("isalpha", "isdigit", "isnumeric", "isdecimal", "isalnum", "isspace", "isascii"), _scan),
+    **dict.fromkeys(("isupper", "islower", "istitle", "isidentifier", "isprintable"), _scan),
+    **dict.fromkeys(("lower", "upper", "title", "capitalize", "swapcase", "casefold"), _cased),
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill"), _padded),
+    "expandtabs": _tabbed,
+    "split": _split,
+    "rsplit": _split,
+    "splitlines": _lines,
+    "replace": replaced,
+    "join": joined,
+    "translate": _translated,
+    "encode": _encoded,
+}
+"""Costs of the methods of `str`, given the text and the method's arguments."""
+
+
+def _search(operations: Operations, values: Any, value: Any, *operands: object) -> None:
+    operations.meter.expect((operations.weigh(value).characters + 1) * len(values))
+
+
+def _lookup(operations: Operations, values: object, *operands: object) -> None:
+    for operand in operands:
+        operations.walk(operand)
+
+
+CONTAINER_METHODS: Final[Mapping[str, Cost]] = {
+    **dict.fromkeys(("items", "keys", "values"), free),
+    "copy": _scan,
+    "get": _lookup,
+    "count": _search,
+    "index": _search,
+}
+"""Costs of the methods of `list`, `tuple` and `dict`."""

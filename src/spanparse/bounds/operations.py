@@ -1,0 +1,211 @@
+"""The operators of compiled templates, bounded: what the code generators write where Jinja would write Python's own.
+
+Each gives what Python's operator gives, or raises `LimitReached` before an operation that would run past the limits.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from types import NoneType
+from typing import Any, Final, final
+
+from jinja2.runtime import Undefined, markup_join
+from markupsafe import Markup, escape
+
+from spanparse.bounds.limits import BIG, MAX_BITS, RUN_BYTES, LimitReached, Meter
+from spanparse.bounds.weight import Weight, weigh
+from spanparse.marks.marked import Marked
+
+REPR_GROWTH: Final = 10
+"""Characters of the longest escape in a printed container: `\\U0010ffff`."""
+
+ESCAPE_GROWTH: Final = 6
+"""Characters of the longest escape in HTML and, but for the two of a surrogate pair, in JSON."""
+
+FLAT: Final = frozenset({str, Marked, int, bool, float, NoneType})
+"""Types whose values hold no others."""
+
+_CONVERSION: Final = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d+)?(?:\.(\*|\d+))?[hlL]?(.)", re.DOTALL)
+_FLOAT_DIGITS: Final = 330
+_MAX_ARGUMENTS: Final = 100_000
+_ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "**": operator.pow,
+    "%": operator.mod,
+}
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+}
+
+
+@final
+class Operations:
+    """The operations of one render. `concat` is the environment's way of joining texts."""
+
+    __slots__ = ("_concat", "meter")
+
+    def __init__(self, meter: Meter, concat: Callable[[Iterable[str]], str]) -> None:
+        self.meter = meter
+        self._concat = concat
+
+    # --- values that are walked to their depth ----------------------------------------------------
+
+    def weigh(self, value: Any) -> Weight:
+        """The weight of `value`, if an operation may walk it."""
+        weight = weigh(value, self.meter.limits.characters)
+        if weight.characters > BIG:
+            self.meter.charge(weight.characters)
+        return weight
+
+    def walk(self, value: Any) -> Any:
+        """`value`, which is about to be hashed, compared or printed."""
+        if type(value) not in FLAT:
+            self.weigh(value)
+        return value
+
+    def spread(self, values: Any) -> Any:
+        """`values`, which are about to become the arguments of a call."""
+        if hasattr(values, "__len__") and len(values) > _MAX_ARGUMENTS:
+            raise LimitReached(f"makes a call with more than {_MAX_ARGUMENTS:,} arguments")
+        return values
+
+    def sized(self, values: Any) -> Any:
+        """`values` as a container, which can be looked at before it is gone through."""
+        if isinstance(values, (str, list, tuple, dict)):
+            return values
+        found = []
+        for value in values:
+            self.meter.tick()
+            found.append(value)
+        return self.meter.keep(found)
+
+    # --- texts -------------------------------------------------------------------------------------
+
+    def text(self, value: Any) -> str:
+        """`str(value)`."""
+        kind = type(value)
+        if kind is str or kind is Marked:
+            return value  # type: ignore[no-any-return]
+        if isinstance(value, (str, int, float, Undefined)):
+            return str(value)
+        self.meter.expect(self.weigh(value).characters, REPR_GROWTH)
+        return self.meter.keep(str(value))
+
+    def joined(self, parts: Iterable[str]) -> str:
+        """The concatenation of `parts`."""
+        if not isinstance(parts, (list, tuple)):
+            parts = self._collected(parts)
+        size = sum(map(len, parts))
+        if size > BIG:
+            self.meter.expect(size)
+        return self.meter.keep(self._concat(parts))
+
+    def _collected(self, parts: Iterable[str]) -> list[str]:
+        found: list[str] = []
+        size = 0
+        for part in parts:
+            self.meter.tick()
+            size += len(part)
+            self.meter.expect(size)
+            found.append(part)
+        return found
+
+    def escaped(self, value: Any) -> str:
+        """`value` for HTML, where a template turns autoescaping on."""
+        if isinstance(value, str):
+            self.meter.expect(len(value), ESCAPE_GROWTH)
+        else:
+            self.meter.expect(self.weigh(value).characters, REPR_GROWTH)
+        return self.meter.keep(escape(value))
+
+    def html(self, values: Iterable[Any], escaping: bool) -> str:
+        """`values` joined where a template turns autoescaping on: escaped if one of them is HTML."""
+        parts = [value if isinstance(value, str) else self.text(value) for value in values]
+        self.meter.expect(sum(map(len, parts)), ESCAPE_GROWTH)
+        return self.meter.keep(markup_join(parts) if escaping else "".join(parts))
+
+    # --- arithmetic --------------------------------------------------------------------------------
+
+    def operate(self, name: str, left: Any, right: Any) -> Any:
+        """`left - right` and what else there is, by its operator."""
+        if name == "*":
+            for values, count in ((left, right), (right, left)):
+                if isinstance(values, (str, bytes, list, tuple)) and isinstance(count, int):
+                    self._repeat(values, count)
+        elif name == "%" and isinstance(left, (str, bytes)):
+            self.formatting(left, right)
+        elif name == "**" and isinstance(left, int) and isinstance(right, int):
+            self._bits(left.bit_length() * abs(right))
+        for value in (left, right):
+            if isinstance(value, int):
+                self._bits(value.bit_length())
+        return self.meter.keep(_ARITHMETIC[name](left, right))
+
+    def _bits(self, bits: int) -> None:
+        if bits > MAX_BITS:
+            raise LimitReached(f"makes an integer of more than {MAX_BITS:,} bits")
+
+    def _repeat(self, values: Sequence[Any], count: int) -> None:
+        if isinstance(values, str):
+            self.meter.expect(len(values) * count)
+            if type(values) is Marked and len(values._runs) > 1:
+                self.meter.expect_items(len(values._runs) * count, RUN_BYTES)
+        else:
+            self.meter.expect_items(len(values) * count)
+
+    def formatting(self, layout: str | bytes, values: Any) -> None:
+        """Bound the result of `layout % values` from above."""
+        if isinstance(layout, bytes):
+            layout = layout.decode("latin-1")
+        arguments = values if isinstance(values, tuple) else (values,)
+        most = max(map(self._formatted, arguments), default=0)
+        if isinstance(values, dict):
+            most = max(map(self._formatted, values.values()), default=0) + self.weigh(values).characters
+        largest = max((abs(value) for value in arguments if isinstance(value, int)), default=0)
+        size = len(layout)
+        for found in _CONVERSION.finditer(layout):
+            width, precision, kind = found.groups()
+            escapes = REPR_GROWTH if kind in "ra" else 1
+            size += most * escapes
+            for given in (width, precision):
+                size += largest if given == "*" else int((given or "0")[:20])
+            self.meter.expect(size, ESCAPE_GROWTH if isinstance(layout, Markup) else 1)
+
+    def _formatted(self, value: Any) -> int:
+        if isinstance(value, int):
+            return value.bit_length() + 1  # in binary; no format has more digits
+        return _FLOAT_DIGITS if isinstance(value, float) else self.weigh(value).characters
+
+    # --- comparisons -------------------------------------------------------------------------------
+
+    def compare(self, name: str, left: Any, right: Any) -> Any:
+        """`left == right` and the like, by Jinja's names for them."""
+        if type(left) in FLAT or type(right) in FLAT:
+            if isinstance(left, str) and isinstance(right, str):
+                self.meter.charge(min(len(left), len(right)))
+        else:
+            self.weigh(left)
+        return _COMPARE[name](left, right)
+
+    def within(self, value: Any, container: Any) -> bool:
+        """`value in container`."""
+        if isinstance(container, str):
+            if len(container) > BIG:
+                self.meter.charge(len(container))
+        elif type(value) not in FLAT:
+            weight = self.weigh(value)
+            if isinstance(container, (list, tuple)):
+                self.meter.expect((weight.characters + 1) * len(container))
+        elif hasattr(container, "__len__"):
+            self.meter.charge(len(container))
+        return value in container

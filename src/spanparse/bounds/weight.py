@@ -1,0 +1,118 @@
+"""How much an operation has to go through that walks a value to its depth: printing, comparing, hashing, sorting.
+
+`{% set a = [a, a] %}` forty times makes forty small lists, whose printed form would fill any memory and which no
+comparison would come to the end of; a tuple nested a million deep overflows the stack when it is hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set, ValuesView
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from jinja2.utils import Namespace
+
+from spanparse.bounds.limits import LimitReached
+from spanparse.marks.marked import Marked
+from spanparse.marks.tracked import TrackedDict, TrackedList
+
+MAX_DEPTH: Final = 200
+"""Deepest nesting that is walked; `json.dumps` itself gives up at about five times that."""
+
+# An item's share of brackets and separators, and about what any value prints as that is no text or container.
+_ITEM: Final = 4
+_OTHER: Final = 24
+_FEW: Final = 300
+_ITEMS_VIEW: Final[Any] = type(dict[str, str]().items())
+
+
+class Weight(NamedTuple):
+    """Size of a value's printed form, in characters, roughly and before escaping, and its depth of nesting."""
+
+    characters: int
+    height: int
+
+
+def weigh(value: Any, most: int) -> Weight:
+    """The weight of `value`; raises `LimitReached` if it has more than `most` characters or is nested too deeply.
+
+    Takes time in proportion to the objects in `value`, each of which is visited once however often it occurs.
+    """
+    return _weigh_few(value, most) or _weigh(value, most, {}, 0)
+
+
+def _weigh_few(value: Any, most: int) -> Weight | None:
+    """The weight of a value of few and ordinary parts, level by level; None for any other."""
+    level: list[Any] = [value]
+    characters = height = seen = 0
+    while True:
+        below: list[Any] = []
+        containers = False
+        for item in level:
+            kind = type(item)
+            if kind is str or kind is Marked:
+                characters += len(item)
+            elif kind is dict or kind is TrackedDict:
+                containers = True
+                below += item
+                below += item.values()
+            elif kind is list or kind is TrackedList:
+                containers = True
+                below += item
+            elif item is None or isinstance(item, (int, float)):
+                characters += max(_OTHER, item.bit_length() // 3) if isinstance(item, int) else _OTHER
+            else:
+                return None
+        if not containers:
+            return Weight(characters + _ITEM * seen, height)
+        height += 1
+        seen += len(below)
+        if seen > _FEW or height > MAX_DEPTH or characters > most:
+            return None
+        level = below
+
+
+def _weigh(value: Any, most: int, known: dict[int, Weight], depth: int) -> Weight:
+    if isinstance(value, str):
+        return Weight(len(value), 0)
+    if value is None or isinstance(value, (int, float)):
+        return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0)
+    items = _items(value)
+    if items is None:
+        return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0)
+    found = known.get(id(value))
+    if depth + (1 if found is None else found.height) > MAX_DEPTH:
+        raise LimitReached(f"makes a value nested more than {MAX_DEPTH} levels deep")
+    if found is not None:
+        return found
+    # A namespace may hold itself; Python prints such a place as an ellipsis.
+    known[id(value)] = Weight(_ITEM, 0)
+    characters = height = 0
+    for item in items:
+        inner = _weigh(item, most, known, depth + 1)
+        characters += inner.characters + _ITEM
+        height = max(height, inner.height)
+        if characters > most:
+            raise LimitReached(f"makes a value that prints as more than {most:,} characters")
+    result = known[id(value)] = Weight(characters, height + 1)
+    return result
+
+
+def _items(value: Any) -> Iterable[Any] | None:
+    """The values inside a container, none of which is made for the occasion; None for anything else."""
+    if isinstance(value, dict):
+        return _keys_and_values(value)
+    if isinstance(value, (list, tuple, Set, ValuesView)) and type(value) is not _ITEMS_VIEW:
+        return value
+    if type(value) is _ITEMS_VIEW:
+        mapping: Any = value.mapping
+        return _keys_and_values(mapping)
+    if isinstance(value, Namespace):
+        # Jinja keeps a namespace's attributes to itself.
+        attributes: dict[str, Any] = value._Namespace__attrs
+        return _keys_and_values(attributes)
+    return None
+
+
+def _keys_and_values(mapping: Any) -> Iterator[Any]:
+    return chain(mapping.keys(), mapping.values())

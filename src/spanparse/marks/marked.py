@@ -1,0 +1,324 @@
+"""A string that remembers, beside its characters, where each of them came from.
+
+`Marked` is an ordinary `str` to everything that looks at it: it compares, hashes, tests and prints as its text. The
+operations that chat templates use on strings return `Marked` results whose runs follow the characters, so that one
+ordinary render of an unchanged template carries the origin of its text along.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, SupportsIndex, final
+
+from spanparse.marks.origin import Origin, Run
+
+Runs = tuple[Run, ...]
+
+# Runs are made by the thousand; a NamedTuple's own constructor is a Python function.
+_new = tuple.__new__
+_START = operator.itemgetter(0)
+_CONVERSION = re.compile(r"%[sd%]")
+
+
+@final
+class Marked(str):
+    """Text with `_runs`: sorted, disjoint runs; characters outside of them have no known origin.
+
+    The attribute's underscore keeps it out of reach of sandboxed templates.
+    """
+
+    __slots__ = ("_runs",)
+    _runs: Runs
+
+    def __new__(cls, text: object = "", runs: Runs = ()) -> Marked:
+        self = str.__new__(cls, text)
+        self._runs = runs
+        return self
+
+    @classmethod
+    def whole(cls, text: str, origin: Origin, source: int = -1) -> Marked:
+        """All of `text` from one origin."""
+        self = str.__new__(cls, text)
+        self._runs = (_new(Run, (0, len(text), origin, source)),) if text else ()
+        return self
+
+    def __str__(self) -> str:
+        return self
+
+    def __reduce__(self) -> Any:
+        return Marked, (str.__str__(self), self._runs)
+
+    def _cut(self, start: int, end: int) -> Marked:
+        """The slice [start, end) with 0 <= start <= end <= len(self)."""
+        text = str.__getitem__(self, slice(start, end))
+        if not text:
+            return Marked("")
+        if len(text) == len(self):
+            return self
+        runs = []
+        for at in range(self._run_at(start), len(self._runs)):
+            run = self._runs[at]
+            if run.start >= end:
+                break
+            if run.end <= start:
+                continue
+            left = run.start if run.start > start else start
+            right = run.end if run.end < end else end
+            source = run.source + left - run.start if run.source >= 0 else -1
+            runs.append(_new(Run, (left - start, right - start, run.origin, source)))
+        return Marked(text, tuple(runs))
+
+    def _run_at(self, offset: int) -> int:
+        """Index of a run before which all end by `offset`."""
+        return max(0, bisect_left(self._runs, offset, key=_START) - 1)
+
+    def __getitem__(self, key: SupportsIndex | slice) -> Marked:
+        size = len(self)
+        if isinstance(key, slice):
+            start, stop, step = key.indices(size)
+            if step == 1:
+                return self._cut(start, max(start, stop))
+            return self._stepped(range(start, stop, step), str.__getitem__(self, key))
+        index = operator.index(key)
+        if not -size <= index < size:
+            raise IndexError("string index out of range")
+        index %= size
+        return self._cut(index, index + 1)
+
+    def _stepped(self, offsets: range, text: str) -> Marked:
+        """`text`, the characters at `offsets`, which are not next to each other or run backwards."""
+        runs: list[Run] = []
+        for run in self._runs if offsets.step > 0 else reversed(self._runs):
+            first, last = _steps_inside(offsets, run.start), _steps_inside(offsets, run.end)
+            start, end = (first, last) if offsets.step > 0 else (last, first)
+            if start < end:
+                source = run.source + offsets[start] - run.start if run.source >= 0 and end - start == 1 else -1
+                runs.append(_new(Run, (start, end, run.origin, source)))
+        return Marked(text, tuple(runs))
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._cut(i, i + 1) for i in range(len(self)))
+
+    def __add__(self, other: str) -> Marked:
+        if not isinstance(other, str) or hasattr(other, "__html__"):
+            return NotImplemented  # HTML escapes what it is joined to
+        return concat((self, other))
+
+    def __radd__(self, other: str) -> Marked:
+        if not isinstance(other, str):
+            return NotImplemented
+        return concat((other, self))
+
+    def __mul__(self, count: SupportsIndex) -> Marked:
+        if len(self._runs) == 1 and self._runs[0].end - self._runs[0].start == len(self):
+            text = str.__mul__(self, count)
+            return self if len(text) == len(self) else Marked.whole(text, self._runs[0].origin)
+        return concat([self] * operator.index(count))
+
+    __rmul__ = __mul__
+
+    def __mod__(self, values: Any) -> str:
+        text = str.__mod__(self, values)
+        arguments = iter(values if isinstance(values, tuple) else (values,))
+        parts: list[str] = []
+        at = 0
+        for found in _CONVERSION.finditer(self):
+            parts.append(self._cut(at, found.start()))
+            parts.append("%" if found[0] == "%%" else str(next(arguments, "")))
+            at = found.end()
+        parts.append(self._cut(at, len(self)))
+        marked = concat(parts)
+        # Flags, widths and mappings are rare in templates: their result is right but carries no marks.
+        return marked if marked == text else text
+
+    def join(self, values: Iterable[str]) -> Marked:
+        parts: list[str] = []
+        for value in values:
+            if parts and self:
+                parts.append(self)
+            parts.append(value)
+        return concat(parts)
+
+    def strip(self, chars: str | None = None) -> Marked:
+        start = len(self) - len(str.lstrip(self, chars))
+        return self._cut(start, max(start, len(str.rstrip(self, chars))))
+
+    def lstrip(self, chars: str | None = None) -> Marked:
+        return self._cut(len(self) - len(str.lstrip(self, chars)), len(self))
+
+    def rstrip(self, chars: str | None = None) -> Marked:
+        return self._cut(0, len(str.rstrip(self, chars)))
+
+    def removeprefix(self, prefix: str) -> Marked:
+        return self._cut(len(prefix) if str.startswith(self, prefix) else 0, len(self))
+
+    def removesuffix(self, suffix: str) -> Marked:
+        return self._cut(0, len(self) - len(suffix) if suffix and str.endswith(self, suffix) else len(self))
+
+    def _locate(self, pieces: Iterable[str]) -> list[Marked]:
+        """Cut out `pieces`, which stand in this text one after another."""
+        found = []
+        at = 0
+        for piece in pieces:
+            at = str.index(self, piece, at)
+            found.append(self._cut(at, at + len(piece)))
+            at += len(piece)
+        return found
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._pieces(str.split(self, sep, maxsplit), sep)
+
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._pieces(str.rsplit(self, sep, maxsplit), sep)
+
+    def _pieces(self, pieces: list[str], sep: str | None) -> list[str]:
+        if sep is None:
+            return list(self._locate(pieces))
+        found: list[str] = []
+        at = 0
+        for piece in pieces:
+            found.append(self._cut(at, at + len(piece)))
+            at += len(piece) + len(sep)
+        return found
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        found: list[str] = []
+        at = 0
+        for line, kept in zip(str.splitlines(self), str.splitlines(self, True), strict=True):
+            found.append(self._cut(at, at + len(kept if keepends else line)))
+            at += len(kept)
+        return found
+
+    def partition(self, sep: str) -> tuple[str, str, str]:
+        head, middle, _ = str.partition(self, sep)
+        return self._three(len(head), len(middle))
+
+    def rpartition(self, sep: str) -> tuple[str, str, str]:
+        head, middle, _ = str.rpartition(self, sep)
+        return self._three(len(head), len(middle))
+
+    def _three(self, head: int, middle: int) -> tuple[str, str, str]:
+        return self._cut(0, head), self._cut(head, head + middle), self._cut(head + middle, len(self))
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1) -> Marked:
+        limit = operator.index(count)
+        if not old:
+            return self._computed(str.replace(self, old, new, limit))
+        parts: list[str] = []
+        at = 0
+        while limit != 0 and (found := str.find(self, old, at)) >= 0:
+            parts.append(self._cut(at, found))
+            parts.append(new if isinstance(new, Marked) or not new else self._like(found, new))
+            at = found + len(old)
+            limit -= 1
+        if not parts:
+            return self
+        parts.append(self._cut(at, len(self)))
+        return concat(parts)
+
+    def _like(self, at: int, text: str) -> str:
+        """`text` as something computed from the character at `at`."""
+        place = self._run_at(at)
+        for run in self._runs[place : place + 2]:
+            if run.start <= at < run.end:
+                return Marked.whole(text, run.origin)
+        return text
+
+    def _computed(self, text: str) -> Marked:
+        """`text` as the result of an operation whose characters cannot be followed one by one."""
+        if len(text) == len(self):
+            return Marked(text, tuple(Run(r.start, r.end, r.origin, -1) for r in self._runs))
+        return Marked.whole(text, self._runs[0].origin) if self._runs else Marked(text)
+
+    def _cased(self, change: Callable[[str], str]) -> Marked:
+        text = change(str.__str__(self))
+        if text == self:
+            return self
+        if len(text) == len(self):
+            return self._computed(text)
+        parts: list[str] = []
+        at = 0
+        for run in self._runs:
+            parts.append(change(str.__getitem__(self, slice(at, run.start))))
+            parts.append(Marked.whole(change(str.__getitem__(self, slice(run.start, run.end))), run.origin))
+            at = run.end
+        parts.append(change(str.__getitem__(self, slice(at, len(self)))))
+        pieces = concat(parts)
+        return pieces if pieces == text else self._computed(text)
+
+    def lower(self) -> Marked:
+        return self._cased(str.lower)
+
+    def upper(self) -> Marked:
+        return self._cased(str.upper)
+
+    def title(self) -> Marked:
+        return self._cased(str.title)
+
+    def capitalize(self) -> Marked:
+        return self._cased(str.capitalize)
+
+    def swapcase(self) -> Marked:
+        return self._cased(str.swapcase)
+
+    def casefold(self) -> Marked:
+        return self._cased(str.casefold)
+
+    def translate(self, table: Any) -> Marked:
+        return self._cased(lambda text: str.translate(text, table))
+
+    def _padded(self, text: str, start: int) -> Marked:
+        return concat((text[:start], self, text[start + len(self) :]))
+
+    def center(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
+        text = str.center(self, width, fillchar)
+        left = len(text) - len(self)
+        # CPython puts the odd pad on the left exactly when both the padding and the width are odd.
+        return self._padded(text, left // 2 + (left & operator.index(width) & 1))
+
+    def ljust(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
+        return self._padded(str.ljust(self, width, fillchar), 0)
+
+    def rjust(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
+        text = str.rjust(self, width, fillchar)
+        return self._padded(text, len(text) - len(self))
+
+    def zfill(self, width: SupportsIndex) -> Marked:
+        return self._computed(str.zfill(self, width))
+
+    def expandtabs(self, tabsize: SupportsIndex = 8) -> Marked:
+        text = str.expandtabs(self, tabsize)
+        return self if text == self else self._computed(text)
+
+
+def _steps_inside(offsets: range, bound: int) -> int:
+    """How many of `offsets`, from the first on, are below `bound`; where they run backwards, not below it."""
+    away = bound - offsets.start
+    steps = -(-away // offsets.step) if offsets.step > 0 else -away // -offsets.step + 1
+    return min(max(steps, 0), len(offsets))
+
+
+def concat(parts: Iterable[str]) -> Marked:
+    """Join `parts`, some of them marked, into one marked text."""
+    parts = tuple(parts)
+    if len(parts) == 1 and type(parts[0]) is Marked:
+        return parts[0]
+    runs: list[Run] = []
+    at = 0
+    for part in parts:
+        if type(part) is Marked:
+            if at:
+                for start, end, origin, source in part._runs:
+                    runs.append(_new(Run, (start + at, end + at, origin, source)))
+            else:
+                runs.extend(part._runs)
+        at += len(part)
+    return Marked("".join(parts), tuple(runs))
+
+
+def runs_of(text: str) -> Runs:
+    """The runs of a text, none for an ordinary string."""
+    return text._runs if type(text) is Marked else ()

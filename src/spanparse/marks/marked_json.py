@@ -1,0 +1,110 @@
+"""`tojson` that remembers which value each character stands for."""
+
+from __future__ import annotations
+
+import json
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import Any
+
+from spanparse.marks.marked import Marked, concat
+from spanparse.marks.origin import NOWHERE, Origin
+from spanparse.marks.tracked import common_origin, origin_of
+
+
+def dumps(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+    *,
+    detailed: bool = True,
+) -> str:
+    """What `json.dumps` gives, with marks: each value comes from its own place in the request.
+
+    Unless `detailed`, a tool's schema and a call's arguments are one value each, which is much quicker. Brackets and
+    keys of a container that the template made itself are the template's text.
+    """
+    text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    origin = common_origin(value)
+    if origin is None:
+        return text
+    writer = _Writer(ensure_ascii, indent, separators, sort_keys, detailed)
+    writer.write(value, NOWHERE, 0)
+    marked = concat(writer.parts)
+    # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
+    return marked if marked == text else Marked.whole(text, origin)
+
+
+def _is_unit(origin: Origin) -> bool:
+    """Whether a container is printed as one value: each tool, and the arguments of each call."""
+    path = origin.path
+    return (len(path) > 1 and path[0] == "tools") or "arguments" in path
+
+
+class _Writer:
+    """Appends the JSON text of values to `parts`, each part marked."""
+
+    def __init__(
+        self,
+        ensure_ascii: bool,
+        indent: int | str | None,
+        separators: tuple[str, str] | None,
+        sort_keys: bool,
+        detailed: bool,
+    ) -> None:
+        self.parts: list[str] = []
+        self._ascii = ensure_ascii
+        self._indent = " " * indent if isinstance(indent, int) else indent
+        self._comma, self._colon = separators or ("," if indent is not None else ", ", ": ")
+        self._sort = sort_keys
+        self._detailed = detailed
+
+    def write(self, value: Any, parent: Origin, depth: int) -> None:
+        origin = origin_of(value) or parent
+        if isinstance(value, (dict, list)) and not self._detailed and _is_unit(origin):
+            text = json.dumps(
+                value,
+                ensure_ascii=self._ascii,
+                indent=self._indent,
+                separators=(self._comma, self._colon),
+                sort_keys=self._sort,
+            )
+            self._add(text if self._indent is None else text.replace("\n", "\n" + self._indent * depth), origin)
+        elif isinstance(value, str):
+            self._string(value, origin)
+        elif isinstance(value, dict):
+            items = sorted(value.items()) if self._sort else list(value.items())
+            self._container("{", "}", [(key, item) for key, item in items], origin, depth)
+        elif isinstance(value, (list, tuple)):
+            self._container("[", "]", [(None, item) for item in value], origin, depth)
+        else:
+            self._add(json.dumps(value, ensure_ascii=self._ascii), origin)
+
+    def _container(self, opening: str, closing: str, items: list[tuple[Any, Any]], origin: Origin, depth: int) -> None:
+        if not items:
+            self._add(opening + closing, origin)
+            return
+        inner = "" if self._indent is None else "\n" + self._indent * (depth + 1)
+        outer = "" if self._indent is None else "\n" + self._indent * depth
+        self._add(opening + inner, origin)
+        for place, (key, item) in enumerate(items):
+            if place:
+                self._add(self._comma + inner, origin)
+            if key is not None:
+                self._string(str(key), origin_of(key) or origin)
+                self._add(self._colon, origin)
+            self.write(item, origin, depth + 1)
+        self._add(outer + closing, origin)
+
+    def _string(self, value: str, origin: Origin) -> None:
+        escaped = (encode_basestring_ascii if self._ascii else encode_basestring)(value)
+        if isinstance(value, Marked) and len(escaped) == len(value) + 2:
+            self._add('"', origin)
+            self.parts.append(value)
+            self._add('"', origin)
+        else:
+            self._add(escaped, origin)
+
+    def _add(self, text: str, origin: Origin) -> None:
+        self.parts.append(Marked.whole(text, origin))

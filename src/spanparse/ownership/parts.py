@@ -1,0 +1,187 @@
+"""What the stretches of a message are: header, reasoning, content, tool calls, tool result, media, trailer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanparse.marks.origin import Origin
+from spanparse.ownership.segments import Segment
+from spanparse.spans import Part, PartKind
+
+_REASONING = frozenset({"reasoning_content", "reasoning", "thinking"})
+_Kind = tuple[PartKind | None, int | None]
+_TEMPLATE_TEXT: _Kind = (None, None)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A part under construction; `kind` None stands for template text whose place is not known yet."""
+
+    kind: PartKind | None
+    start: int
+    end: int
+    source: str | None = None
+    index: int | None = None
+    children: tuple[Part, ...] = ()
+
+
+def message_parts(
+    segments: Sequence[Segment], index: int, message: dict[str, Any], *, opens_turn: bool, closes_turn: bool
+) -> tuple[Part, ...]:
+    """The parts that tile the segments of message `index`.
+
+    Template text before the first field is the header if the message opens a turn, text after the last one the trailer
+    if it closes it; anything else the template wrote is a `delimiter`.
+    """
+    drafts = _group(segments, index, message)
+    filled = [i for i, draft in enumerate(drafts) if draft.kind is not None]
+    first = filled[0] if filled else len(drafts)
+    last = filled[-1] if filled else len(drafts)
+    parts = []
+    for i, draft in enumerate(drafts):
+        kind: PartKind = draft.kind or "delimiter"
+        if draft.kind is None and i < first and opens_turn:
+            kind = "header"
+        elif draft.kind is None and i > last and closes_turn:
+            kind = "trailer"
+        parts.append(Part(kind, draft.start, draft.end, draft.source, draft.index, draft.children))
+    return tuple(parts)
+
+
+def preamble_parts(segments: Sequence[Segment], text: str, bos: str) -> tuple[Part, ...]:
+    """The parts of the text that no message owns: beginning of sequence, tools, default text."""
+    if not segments:
+        return ()
+    start, end = segments[0].start, segments[-1].end
+    parts = []
+    if bos and text.startswith(bos, start):
+        parts.append(Part("bos", start, start + len(bos)))
+        start += len(bos)
+    tools = [segment for segment in segments if segment.is_tools]
+    if tools:
+        block = _tools_part(tools)
+        if block.start > start:
+            parts.append(Part("default_text", start, block.start))
+        parts.append(block)
+        start = block.end
+    if end > start:
+        parts.append(Part("default_text", start, end))
+    return tuple(parts)
+
+
+def _group(segments: Sequence[Segment], index: int, message: dict[str, Any]) -> list[_Draft]:
+    kinds = [_classify(segment, index, message) for segment in segments]
+    drafts: list[_Draft] = []
+    at = 0
+    while at < len(segments):
+        kind, number = kinds[at]
+        end = _group_end(segments, kinds, at)
+        run = segments[at:end]
+        if kind == "tools":
+            block = _tools_part([segment for segment in run if segment.is_tools])
+            drafts.append(_Draft("tools", block.start, block.end, "tools", None, block.children))
+        else:
+            source = None if kind is None else _source(run, kind, number)
+            children = _call_children(run) if kind == "tool_call" else ()
+            drafts.append(_Draft(kind, run[0].start, run[-1].end, source, number, children))
+        at = end
+    return drafts
+
+
+def _group_end(segments: Sequence[Segment], kinds: Sequence[_Kind], at: int) -> int:
+    """One past the last segment that belongs to the same part as the one at `at`.
+
+    A tools block and a tool call may have template text between their fields: it belongs to them. Texts go on as long
+    as they come from the same field.
+    """
+    kind = kinds[at]
+    bridges = kind[0] == "tools" or (kind[0] == "tool_call" and kind[1] is not None)
+    one_field = kind[0] in ("content", "reasoning", "tool_result")
+    end = at + 1
+    for i in range(at + 1, len(segments)):
+        if segments[i].start != segments[i - 1].end:
+            break
+        if kinds[i] == kind:
+            if one_field and segments[i].origin.path != segments[at].origin.path:
+                break
+            end = i + 1
+        elif not bridges or kinds[i] != _TEMPLATE_TEXT or not segments[i].origin.literal:
+            break
+    return end
+
+
+def _classify(segment: Segment, index: int, message: dict[str, Any]) -> _Kind:
+    origin = segment.origin
+    if segment.is_tools:
+        return "tools", None
+    if origin.message != index or len(origin.path) < 3:
+        return _TEMPLATE_TEXT
+    field = origin.path[2]
+    if field == "tool_calls":
+        call = origin.path[3] if len(origin.path) > 3 else None
+        if isinstance(call, int):
+            return "tool_call", call
+        return _TEMPLATE_TEXT if origin.literal else ("tool_call", None)
+    if field == "content":
+        place = _media_index(origin, message)
+        if place is not None:
+            return "media", place
+        if origin.literal:
+            return _TEMPLATE_TEXT
+        return ("tool_result" if message.get("role") == "tool" else "content"), None
+    if field in _REASONING and not origin.literal:
+        return "reasoning", None
+    return _TEMPLATE_TEXT
+
+
+def _media_index(origin: Origin, message: dict[str, Any]) -> int | None:
+    """Which of the message's media parts a path leads into, counted from 0."""
+    if len(origin.path) < 4 or not isinstance(origin.path[3], int):
+        return None
+    items = message.get("content")
+    if not isinstance(items, list):
+        return None
+    place = origin.path[3]
+    if not is_media(items[place]):
+        return None
+    return sum(is_media(item) for item in items[:place])
+
+
+def is_media(item: Any) -> bool:
+    """Whether a content part is an image, audio or video."""
+    return isinstance(item, dict) and item.get("type") not in (None, "text") and "text" not in item
+
+
+def _source(run: Sequence[Segment], kind: PartKind, number: int | None) -> str | None:
+    if kind == "tool_call":
+        return "tool_calls" if number is None else f"tool_calls[{number}]"
+    if kind == "media":
+        return f"content[{run[0].origin.path[3]}]"
+    return run[0].origin.field
+
+
+def _call_children(run: Sequence[Segment]) -> tuple[Part, ...]:
+    children = []
+    for kind in ("name", "arguments"):
+        found = [s for s in run if not s.origin.literal and kind in s.origin.path[4:]]
+        if found:
+            field = found[0].origin.field
+            source = field[: field.index(kind) + len(kind)]
+            children.append(Part("name" if kind == "name" else "arguments", found[0].start, found[-1].end, source))
+    return tuple(sorted(children, key=lambda part: part.start))
+
+
+def _tools_part(tools: Sequence[Segment]) -> Part:
+    """The tools block with one child for each tool that can be told apart."""
+    children: list[Part] = []
+    for segment in tools:
+        number = segment.origin.path[1] if len(segment.origin.path) > 1 else None
+        if not isinstance(number, int):
+            continue
+        if children and children[-1].index == number:
+            children[-1] = Part("tool", children[-1].start, segment.end, f"tools[{number}]", number)
+        else:
+            children.append(Part("tool", segment.start, segment.end, f"tools[{number}]", number))
+    return Part("tools", tools[0].start, tools[-1].end, "tools", None, tuple(children))

@@ -1,0 +1,69 @@
+"""Stretches of a rendered text with their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spanparse.marks.origin import Origin
+
+PREAMBLE: Final = -1
+GENERATION_PROMPT: Final = -2
+
+
+@dataclass(slots=True)
+class Segment:
+    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`."""
+
+    start: int
+    end: int
+    origin: Origin
+    source: int
+    owner: int | None
+
+    @property
+    def is_tools(self) -> bool:
+        """Text of the tools block."""
+        path = self.origin.path
+        return bool(path) and path[0] == "tools"
+
+    @property
+    def is_frame(self) -> bool:
+        """Template text, or the role that a template builds its header from."""
+        return self.origin.literal or self.origin.path[-1] == "role"
+
+
+def owner_of(piece: Sequence[Segment]) -> int:
+    """The owner of a piece: segments of one owner that touch each other, each of which has one."""
+    owner = piece[0].owner
+    assert owner is not None
+    return owner
+
+
+def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int:
+    """The place behind the template's text that the owner at `place` begins with, there or further on.
+
+    `with_role` counts a role among that text, since templates build headers from it.
+    """
+    owner = segments[place].owner
+    while place < len(segments) and segments[place].owner == owner:
+        segment = segments[place]
+        if not (segment.is_frame if with_role else segment.origin.literal):
+            break
+        place += 1
+    return place
+
+
+def split_at(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:
+    """`gap` cut at `border`: what lies before it is owned by `before`, the rest by `after`."""
+    result = []
+    for segment in gap:
+        if segment.start < border < segment.end:
+            head = Segment(segment.start, border, segment.origin, segment.source, before)
+            tail = Segment(border, segment.end, segment.origin, -1, after)
+            result += [head, tail]
+        else:
+            segment.owner = before if segment.end <= border else after
+            result.append(segment)
+    return result

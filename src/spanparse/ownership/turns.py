@@ -1,0 +1,82 @@
+"""Turns: which messages share one, which of them opens it and which closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spanparse.ownership.segments import Segment, lead_end, owner_of
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Indices of the messages that open a turn, close one, or share one with another message."""
+
+    opens: frozenset[int]
+    closes: frozenset[int]
+    merged: frozenset[int]
+
+
+def find_turns(
+    text: str, pieces: Sequence[Sequence[Segment]], starts: frozenset[str], roles: Sequence[str], generation: str
+) -> Turns:
+    """Group message pieces, given in text order, into turns; `generation` is the generation prompt's text.
+
+    A piece opens a turn if a start marker stands in the template's text before its first field. Roles whose texts never
+    have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the turn they stand in.
+    A marker in front of tool results behind which an assistant goes on without its own marker stands inside the
+    assistant's turn (Gemma 4). Without any known marker every message is a turn.
+    """
+    owners = [owner_of(piece) for piece in pieces]
+    while True:
+        markers = [_start_of(text, piece, starts) for piece in pieces]
+        # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
+        with_marker = {
+            roles[owner]
+            for owner, piece, marker in zip(owners, pieces, markers, strict=True)
+            if marker and not _calls_first(piece)
+        }
+        if any(start in generation for start in starts):
+            with_marker.add("assistant")
+        turns = _group(owners, markers, with_marker, roles, bool(starts))
+        inside = {
+            markers[turn[0]]
+            for turn in turns
+            if roles[owners[turn[0]]] == "tool" and any(roles[owners[place]] == "assistant" for place in turn)
+        } - {None}
+        if not inside:
+            break
+        starts = starts - inside
+    members = [[owners[place] for place in turn] for turn in turns]
+    opens = frozenset(turn[0] for turn in members)
+    closes = frozenset(turn[-1] for turn in members)
+    merged = frozenset(owner for turn in members if len(set(turn)) > 1 for owner in turn)
+    return Turns(opens, closes, merged)
+
+
+def _group(
+    owners: Sequence[int], markers: Sequence[str | None], with_marker: set[str], roles: Sequence[str], known: bool
+) -> list[list[int]]:
+    """Places of pieces, turn by turn."""
+    turns: list[list[int]] = []
+    for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
+        headerless = roles[owner] not in with_marker and roles[owner] != "tool"
+        continues = bool(turns) and owners[turns[-1][-1]] == owner
+        if not turns or marker or not known or (headerless and not continues):
+            turns.append([place])
+        else:
+            turns[-1].append(place)
+    return turns
+
+
+def _calls_first(piece: Sequence[Segment]) -> bool:
+    """Whether the first field of a piece other than the role is part of a tool call."""
+    fields = (segment.origin.path for segment in piece if not segment.is_frame)
+    return "tool_calls" in next(fields, ())
+
+
+def _start_of(text: str, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
+    """The start marker that stands before the first field other than the role, if any."""
+    begin, behind = piece[0].start, lead_end(piece, 0, with_role=True)
+    end = piece[behind - 1].end if behind else begin
+    return next((start for start in sorted(starts) if text.find(start, begin, end) >= 0), None)

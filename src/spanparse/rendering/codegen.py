@@ -1,0 +1,141 @@
+"""A code generator that lets a compiled template report what it is doing, without changing what it does.
+
+Asking the generator's frame at each yield would see neither macros nor set blocks; the compiled code itself sees all of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.compiler import Frame
+from jinja2.utils import concat
+
+from spanparse.bounds.bounded_code import LimitedCodeGenerator
+from spanparse.rendering.switch import asks_for_generation, is_name
+
+
+class MarkingCodeGenerator(LimitedCodeGenerator):
+    """Code whose literals are marked and whose loops tell the cursor what they hold."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._loops: list[tuple[str, str]] = []
+        self._holds: dict[int, tuple[str, str, nodes.Getitem | None]] = {}
+        self._generation_bodies: set[int] = set()
+        self._quiet = 0
+        self._in_generation = False
+
+    # --- which value a loop holds -----------------------------------------------------------------
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
+        outer = self.temporary_identifier()
+        self.writeline(f"{outer} = cursor.current")
+        name = _last_name(node.target)
+        self._holds[id(node.body)] = (outer, name, _indexed_by(node, name))
+        self._loops.append((outer, name))
+        super().visit_For(node, frame)
+        self._loops.pop()
+        self.writeline(f"cursor.current = {outer}")
+
+    def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
+        if id(nodes) in self._holds:
+            outer, name, indexed = self._holds[id(nodes)]
+            self.writeline(f"cursor.enter({outer}, ")
+            if indexed is None:
+                self.write(frame.symbols.ref(name))
+            else:
+                self.visit(indexed, frame)
+            self.write(")")
+        if id(nodes) in self._generation_bodies:
+            self.writeline("cursor.current = generation_origin")
+        super().blockvisit(nodes, frame)
+
+    def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:  # noqa: N802
+        super().visit_Assign(node, frame)
+        # `{% for i in range(n) %}{% set message = messages[i] %}`: from here on the loop holds that message.
+        if self._loops and isinstance(node.target, nodes.Name) and isinstance(node.node, nodes.Getitem):
+            index = node.node.arg
+            looping = isinstance(index, nodes.Name) and any(index.name == name for _, name in self._loops)
+            counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and is_name(index.node, "loop")
+            if looping or counting:
+                self.writeline(f"cursor.enter(cursor.current, {frame.symbols.ref(node.target.name)})")
+
+    # --- text that a generation prompt adds -------------------------------------------------------
+
+    def visit_If(self, node: nodes.If, frame: Frame) -> None:  # noqa: N802
+        branches = [node, *node.elif_]
+        asked = [branch for branch in branches if asks_for_generation(branch.test)]
+        if not asked:
+            super().visit_If(node, frame)
+            return
+        self._generation_bodies.update(id(branch.body) for branch in asked)
+        before = self.temporary_identifier()
+        self.writeline(f"{before} = cursor.current")
+        super().visit_If(node, frame)
+        self.writeline(f"cursor.current = {before}")
+
+    def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
+        before = self._in_generation
+        self._in_generation = before or asks_for_generation(node.test)
+        super().visit_CondExpr(node, frame)
+        self._in_generation = before
+
+    # --- the template's own text ------------------------------------------------------------------
+
+    def write_commons(self) -> None:
+        super().write_commons()
+        self.writeline("literal = cursor.literal")
+        self.writeline("generation = cursor.generation")
+        self.writeline("generation_origin = environment.generation_origin")
+
+    def _mark(self, text: str) -> str:
+        return f"{'generation' if self._in_generation else 'literal'}({text!r})"
+
+    def _output_const_repr(self, group: Iterable[Any]) -> str:
+        return self._mark(concat(group))
+
+    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802
+        value = node.as_const(frame.eval_ctx)
+        if isinstance(value, str) and value and not self._quiet:
+            self.write(self._mark(value))
+        else:
+            super().visit_Const(node, frame)
+
+    def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:  # noqa: N802
+        self.write(self._mark(node.data))
+
+    # Text that is only looked at, never printed, needs no marks.
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Compare(node, frame)
+        self._quiet -= 1
+
+    def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Test(node, frame)
+        self._quiet -= 1
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
+        self._quiet += 1
+        super().visit_Getitem(node, frame)
+        self._quiet -= 1
+
+
+def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:
+    """What a loop over numbers holds: the `messages[i]` in its body, if `i` is the loop's variable."""
+    if not isinstance(node.iter, nodes.Call):
+        return None
+    for found in node.find_all(nodes.Getitem):
+        if isinstance(found.node, nodes.Name) and found.ctx == "load" and is_name(found.arg, name):
+            return found
+    return None
+
+
+def _last_name(target: nodes.Node) -> str:
+    """The variable that holds a loop's value: the last of `key, value`."""
+    names = [target.name] if isinstance(target, nodes.Name) else [n.name for n in target.find_all(nodes.Name)]
+    return names[-1]

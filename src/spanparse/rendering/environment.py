@@ -1,0 +1,278 @@
+"""The Jinja environment of transformers' `apply_chat_template`, and the same one with marks.
+
+Source of the settings: transformers' `utils/chat_template_utils.py` (`_compile_jinja_template`): an immutable sandbox
+with `trim_blocks`, `lstrip_blocks`, loop controls, a `tojson` without HTML escapes, `raise_exception`, `strftime_now`
+and the `{% generation %}` block. `tests/` compares the two on every bundled template.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from types import BuiltinMethodType, MappingProxyType, MethodType
+from typing import Any, cast
+
+import jinja2
+from jinja2.exceptions import SecurityError
+from jinja2.ext import loopcontrols
+from jinja2.filters import make_attrgetter
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace, missing
+
+from spanparse.bounds.bounded_code import LimitedCodeGenerator
+from spanparse.bounds.costs import STRING_METHODS
+from spanparse.bounds.limits import LimitReached
+from spanparse.errors import TemplateError, TemplateLimit
+from spanparse.marks import marked_json, marked_safe
+from spanparse.marks.marked import Marked, concat, runs_of
+from spanparse.marks.origin import GENERATION, NOWHERE
+from spanparse.marks.tracked import TrackedDict
+from spanparse.rendering.calls import (
+    bound_pairs,
+    bounded_block,
+    bounded_format,
+    bounded_method,
+    lipsum,
+    raise_exception,
+    strftime_now,
+)
+from spanparse.rendering.codegen import MarkingCodeGenerator
+from spanparse.rendering.context import RenderContext
+from spanparse.rendering.extensions import GenerationBlock, TokenLimit
+from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
+from spanparse.rendering.switch import only_adds
+
+MAX_TEMPLATE_CHARACTERS = 2_000_000
+"""Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
+
+_DICTS = frozenset({dict, TrackedDict})
+_DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
+_LOOP_ATTRIBUTES = frozenset(
+    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
+
+
+class ChatNamespace(Namespace):
+    """`namespace()`, which in transformers takes no attribute whose name begins with an underscore."""
+
+    # Jinja's own way to let a template call `namespace(self=…)`.
+    def __init__(*arguments: Any, **attributes: Any) -> None:
+        self, *rest = arguments
+        values = dict(*rest, **attributes)
+        for name in values:
+            _check_attribute(name)
+        Namespace.__init__(self, values)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_attribute(name)
+        super().__setitem__(name, value)
+
+
+def _check_attribute(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace cannot hold {name!r}: names that begin with an underscore are not allowed")
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+@jinja2.pass_environment
+def _marked_join(
+    environment: jinja2.Environment, value: Iterable[Any], d: str = "", attribute: str | int | None = None
+) -> str:
+    if attribute is not None:
+        value = map(make_attrgetter(environment, attribute), value)
+    parts: list[str] = []
+    separator = str(d)
+    for item in value:
+        if parts and separator:
+            parts.append(separator)
+        parts.append(str(item))
+    return concat(parts)
+
+
+def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    margin = width if isinstance(width, str) else " " * width
+    ended = Marked(text, runs_of(text)) + "\n"
+    lines: list[str] = ended.splitlines()
+    separator = "\n"
+    if not blank:
+        head, *rest = lines
+        lines = [head, *(margin + line if line else line for line in rest)]
+        result = Marked(separator).join(lines)
+    else:
+        result = Marked(separator + margin).join(lines)
+    return margin + result if first else result
+
+
+class ChatEnvironment(ImmutableSandboxedEnvironment):
+    """transformers' environment with bounded operations, and short cuts for what templates look up and call most."""
+
+    code_generator_class = LimitedCodeGenerator
+    context_class = RenderContext
+    text_type: type[str] = str
+
+    def __init__(self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": _tojson})) -> None:
+        extensions = [GenerationBlock, TokenLimit, loopcontrols]
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
+        everything = {**self.filters, **filters}
+        self.filters = {name: bounded_filter(name, function) for name, function in everything.items()}
+        tests: Mapping[str, Any] = self.tests
+        self.tests = {name: bounded_test(name, test) for name, test in tests.items()}
+        self.tests.update(filter=is_filter, test=is_test)
+        self.globals.update(raise_exception=raise_exception, strftime_now=strftime_now, lipsum=lipsum)
+        self.globals["namespace"] = ChatNamespace
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
+
+        A key of a message or tool that is no method of dict is looked up as an item by those rules too. All public
+        attributes of a loop, of a namespace and of texts are safe, but for a text's `format`.
+        """
+        kind = type(obj)
+        if kind in _DICTS and attribute not in _DICT_ATTRIBUTES and attribute in obj:
+            return obj[attribute]
+        if (kind is LoopContext and attribute in _LOOP_ATTRIBUTES) or (
+            (kind is str or kind is Marked) and attribute in STRING_METHODS
+        ):
+            return getattr(obj, attribute)
+        if kind is ChatNamespace and attribute[0] != "_":
+            value = getattr(obj, attribute, missing)
+            if value is not missing and not callable(value):
+                return value
+        return super().getattr(obj, attribute)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        return None if super().wrap_str_format(value) is None else bounded_format(self, value)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as Jinja's own
+        """`__obj(*args, **kwargs)`, bounded unless it is a macro, whose own operations are.
+
+        The sandbox need not be asked about macros, nor about methods of built-in types that it has let a template have.
+        """
+        kind = type(__obj)
+        if kind is Macro:
+            kwargs.pop("_loop_vars", None)
+            kwargs.pop("_block_vars", None)
+            return __obj(__context.eval_ctx, *args, **kwargs)
+        operations = cast("RenderContext", __context).operations
+        if kind is BuiltinMethodType or (kind is MethodType and isinstance(__obj.__self__, (str, type))):
+            kwargs.pop("_loop_vars", None)
+            kwargs.pop("_block_vars", None)
+            return bounded_method(operations, __obj, args, kwargs)
+        if kind is BlockReference:
+            return bounded_block(operations, __obj)
+        if kind is MethodType and isinstance(__obj.__self__, LoopContext):
+            operations.weigh(args)
+        elif __obj is dict or __obj is ChatNamespace:
+            bound_pairs(operations, args)
+        return operations.meter.keep(super().call(__context, __obj, *args, **kwargs))
+
+
+@jinja2.pass_context
+def _marked_strftime_now(context: RenderContext, layout: str) -> str:
+    return Marked.whole(strftime_now(context, layout), NOWHERE)
+
+
+@jinja2.pass_context
+def _marked_tojson(
+    context: RenderContext,
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return marked_json.dumps(value, ensure_ascii, indent, separators, sort_keys, detailed=context.cursor.detailed)
+
+
+class MarkingEnvironment(ChatEnvironment):
+    """The same environment for a marked render: every way of joining texts is one that keeps marks."""
+
+    code_generator_class = MarkingCodeGenerator
+    text_type = Marked
+    generation_origin = GENERATION
+    concat = staticmethod(concat)
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "tojson": _marked_tojson,
+                "join": _marked_join,
+                "indent": _marked_indent,
+                "safe": marked_safe.mark_safe,
+                "escape": marked_safe.escape,
+                "e": marked_safe.escape,
+                "forceescape": marked_safe.force_escape,
+            }
+        )
+        self.globals["strftime_now"] = _marked_strftime_now
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        return super().is_safe_attribute(obj, attr, value) and not _is_ours(obj, attr)
+
+    def unsafe_undefined(self, obj: Any, attribute: str) -> jinja2.Undefined:
+        if _is_ours(obj, attribute):
+            return self.undefined(obj=obj, name=attribute)
+        return super().unsafe_undefined(obj, attribute)
+
+
+def _is_ours(obj: Any, attribute: str) -> bool:
+    """Whether a marked text has an attribute that the text which the template is given does not have."""
+    return type(obj) is Marked and not hasattr(str, attribute)
+
+
+_PLAIN = ChatEnvironment()
+_MARKING = MarkingEnvironment()
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str, marking: bool) -> jinja2.Template:
+    return (_MARKING if marking else _PLAIN).from_string(text)
+
+
+def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
+    """The compiled template, from a cache keyed by its text.
+
+    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long; `name` goes into the error.
+    """
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise TemplateLimit(name, f"has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")
+    try:
+        return _compile(text, marking)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(name, f"line {error.lineno}: {error.message}") from error
+    except LimitReached as limit:
+        raise TemplateLimit(name, str(limit)) from limit
+    except ValueError as error:  # a number of more digits than Python reads
+        raise TemplateError(name, str(error)) from error
+    except SyntaxError as error:
+        # Python refuses what Jinja made of it: "too many" levels of nesting, or a break outside of a loop.
+        kind = TemplateLimit if error.msg.startswith("too many") else TemplateError
+        raise kind(name, f"cannot be compiled: {error.msg}") from error
+    except (RecursionError, MemoryError, OverflowError) as error:
+        raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
+
+
+@lru_cache(maxsize=256)
+def switch_only_adds(text: str) -> bool:
+    """Whether marks alone tell what `add_generation_prompt` adds to this template, which has been compiled before."""
+    return only_adds(_PLAIN.parse(text))
+
+
+def variables_read(text: str, name: str) -> frozenset[str]:
+    """Names of the variables that the template reads from its context."""
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise TemplateLimit(name, f"has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")
+    from jinja2.meta import find_undeclared_variables
+
+    return frozenset(find_undeclared_variables(_PLAIN.parse(text)))
