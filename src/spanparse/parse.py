@@ -122,25 +122,12 @@ def _shown_without(index: int, text: str, template: TemplateSource, request: Req
 
 
 def _mark_generation(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> Marked:
-    """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds.
-
-    The marks say so where the template writes it under an `if add_generation_prompt` and does nothing else with the
-    switch. Elsewhere a render without the generation prompt tells.
-    """
-    if not request.add_generation_prompt or SWITCH not in template.text:
+    """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds."""
+    begin = _generation_begin(text, template, request, limits)
+    if begin is None:
         return text
-    runs = text._runs
-    first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
-    if switch_only_adds(template.text) and (first is None or all(run.origin is GENERATION for run in runs[first:])):
-        return text
-    without = replace(request, add_generation_prompt=False)
-    try:
-        base = render_plain(template.text, without, name=template.source, limits=limits)
-    except TemplateError:
-        base = str.__str__(text)
-    begin = len(base) if text.startswith(base) else len(text)
     marked = []
-    for run in runs:
+    for run in text._runs:
         origin = NOWHERE if run.origin is GENERATION else run.origin
         if run.end <= begin:
             marked.append(run._replace(origin=origin))
@@ -150,6 +137,41 @@ def _mark_generation(text: Marked, template: TemplateSource, request: Request, l
             marked.append(Run(run.start, begin, origin, run.source))
             marked.append(Run(begin, run.end, GENERATION, -1))
     return Marked(text, tuple(marked))
+
+
+def _generation_begin(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> int | None:
+    """Where the generation prompt begins, None if the marks say it already.
+
+    They do where the template writes it under an `if add_generation_prompt` and does nothing else with the switch.
+    Elsewhere a render without the generation prompt tells; where that is no prefix of the text, because the switch
+    rewrites the end as well, the prompt begins with the first text that is written under it behind all messages.
+    """
+    runs = text._runs
+    first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
+    if not request.add_generation_prompt:
+        # Only a template that turns the switch on by itself writes such text, and the caller's switch adds none of it.
+        return None if first is None else len(text)
+    if SWITCH not in template.text:
+        return None
+    if switch_only_adds(template.text) and (first is None or all(run.origin is GENERATION for run in runs[first:])):
+        return None
+    without = replace(request, add_generation_prompt=False)
+    try:
+        base = render_plain(template.text, without, name=template.source, limits=limits)
+    except TemplateError:
+        return len(text)
+    return len(base) if text.startswith(base) else _asked_for(runs)
+
+
+def _asked_for(runs: Sequence[Run]) -> int:
+    """Where the text begins that is written under the switch and followed by no message; the end if there is none."""
+    begin = runs[-1].end
+    for run in reversed(runs):
+        if run.origin is GENERATION:
+            begin = run.start
+        elif not run.origin.literal or run.origin.message is not None:
+            break
+    return begin
 
 
 @dataclass(frozen=True, slots=True)
