@@ -7,8 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from runtime.tiny import vocabulary
-from runtime.tiny.architecture import Kind, architecture
-from runtime.tiny.model import checked_kind, default_template, write_model
+from runtime.tiny.architecture import architecture
+from runtime.tiny.model import checked_kind, checked_projector, default_template, write_model, write_projector
+from runtime.tiny.projector import projector
 from spanparse.errors import SourceError
 
 # Raise it whenever the writer makes other bytes from the same architecture, vocabulary and template.
@@ -29,19 +30,32 @@ def ensure_model(kind: str, *, width: int = 128, seed: int = 0) -> Path:
 
     Raises what `write_model` raises, `SourceError` also when the cache directory cannot be made.
     """
-    digest = _digest(checked_kind(kind, width, seed), width)
-    path = cache_directory() / f"{kind}-{width}-{seed}-{digest}.gguf"
-    if path.exists():
-        return path
+    known = checked_kind(kind, width, seed)
+    words = (vocabulary.entries(), vocabulary.merges())
+    path = _path(f"{kind}-{width}-{seed}", (architecture(known, width), words, default_template()))
+    if not path.exists():
+        _make_directory(path)
+        write_model(kind, path, width=width, seed=seed)
+    return path
+
+
+def ensure_projector(kind: str, *, width: int = 128, seed: int = 0) -> Path:
+    """The same for the tiny projector of `kind`. Raises what `write_projector` raises."""
+    known = checked_projector(kind, width, seed)
+    path = _path(f"mmproj-{kind}-{width}-{seed}", (projector(known, width),))
+    if not path.exists():
+        _make_directory(path)
+        write_projector(kind, path, width=width, seed=seed)
+    return path
+
+
+def _path(name: str, made_from: tuple[object, ...]) -> Path:
+    digest = sha256(repr((FORMAT_VERSION, *made_from)).encode()).hexdigest()[:12]
+    return cache_directory() / f"{name}-{digest}.gguf"
+
+
+def _make_directory(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SourceError(str(path), f"cannot be written ({error.strerror})") from error
-    write_model(kind, path, width=width, seed=seed)
-    return path
-
-
-def _digest(kind: Kind, width: int) -> str:
-    words = (vocabulary.entries(), vocabulary.merges())
-    made_from = (FORMAT_VERSION, architecture(kind, width), words, default_template())
-    return sha256(repr(made_from).encode()).hexdigest()[:12]

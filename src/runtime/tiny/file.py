@@ -1,4 +1,5 @@
-"""Write a tiny architecture and the shared vocabulary as a GGUF file. Needs gguf and numpy, so import it late.
+"""Write a tiny architecture and the shared vocabulary, or a tiny projector, as a GGUF file. Needs gguf and numpy, so
+import it late.
 
 The same arguments give the same bytes: weights come from numpy's frozen legacy generator, seeded for each tensor by the
 model's seed and the tensor's name.
@@ -14,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.tiny import vocabulary
-from runtime.tiny.architecture import CONTEXT_LENGTH, EPSILON, Architecture, Tensor, Value
+from runtime.tiny.architecture import CONTEXT_LENGTH, EPSILON, Architecture, Tensor
+from runtime.tiny.projector import Projector
+
+_Value = bool | int | float | str | list[int] | list[float]
 
 
 def write_file(arch: Architecture, path: Path, *, width: int, seed: int, template: str) -> None:
@@ -28,7 +32,19 @@ def write_file(arch: Architecture, path: Path, *, width: int, seed: int, templat
     for key, value in arch.metadata.items():
         _add_value(writer, f"{arch.name}.{key}", value)
     _add_vocabulary(writer, template)
-    for tensor in arch.tensors:
+    _finish(writer, arch.tensors, seed)
+
+
+def write_projector_file(projector: Projector, path: Path, *, seed: int) -> None:
+    """Write the projector to `path`, replacing what is there. Raises OSError when it cannot be written."""
+    writer = gguf.GGUFWriter(path, "clip")
+    for key, value in projector.metadata.items():
+        _add_value(writer, key, value)
+    _finish(writer, projector.tensors, seed)
+
+
+def _finish(writer: gguf.GGUFWriter, tensors: tuple[Tensor, ...], seed: int) -> None:
+    for tensor in tensors:
         writer.add_tensor(tensor.name, _values(tensor, seed))
     try:
         writer.write_header_to_file()
@@ -38,8 +54,12 @@ def write_file(arch: Architecture, path: Path, *, width: int, seed: int, templat
         writer.close()
 
 
-def _add_value(writer: gguf.GGUFWriter, key: str, value: Value) -> None:
-    if isinstance(value, list):
+def _add_value(writer: gguf.GGUFWriter, key: str, value: _Value) -> None:
+    if isinstance(value, bool):
+        writer.add_bool(key, value)
+    elif isinstance(value, str):
+        writer.add_string(key, value)
+    elif isinstance(value, list):
         writer.add_array(key, value)
     elif isinstance(value, float):
         writer.add_float32(key, value)
