@@ -9,11 +9,19 @@ import pytest
 from tests.audit.corpus import Template
 from tests.audit.shapes import Conversation
 from tests.engines.comparison import Comparison
-from tests.engines.pair import Pair, Refused, ours
+from tests.engines.pair import CLOCK, Pair, Refused, ours
+
+from spanparse import TemplateSource, parse
+from spanparse.sources import bundled_names, bundled_template
 
 MESSAGES: list[dict[str, Any]] = [
     {"role": "user", "content": "é <b>"},
     {"role": "assistant", "content": None, "reasoning_content": "why", "name": None},
+]
+CHAT: list[dict[str, Any]] = [
+    {"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b"},
+    {"role": "user", "content": "c"},
 ]
 RENDERED = {
     "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S.%f') }}",
@@ -24,11 +32,13 @@ RENDERED = {
     "dict": "{{ dict(a=1) }}{{ dict([('b', 2)]).b }}{{ dict.fromkeys(['c']) }}",
     "internals": "[{{ messages.__class__ }}{{ dict.mro }}{{ ''.format.__globals__ }}]",
     "no tools and no documents": "{{ tools }}{{ documents }}{{ tools is defined }}",
+    "no attribute of the function dict": "{{ dict.mro is defined }}{{ dict['get'] is defined }}",
     "generation block": "{% generation %}{{ messages[0].content }}{% endgeneration %}",
 }
 REFUSED = {
     "underscored attribute of a namespace": "{% set ns = namespace(_a=1) %}",
     "underscored attribute set later": "{% set ns = namespace() %}{% set ns._a = 1 %}",
+    "attribute that the function dict lacks": "{{ dict.from_keys([('a', 1)]) }}",
     "changed list": "{{ messages.append(1) }}",
     "attribute of nothing": "{{ messages[0].nothing.more }}",
     "raise_exception": "{{ raise_exception('no') }}",
@@ -59,6 +69,17 @@ def test_a_snippet_gives_the_same_text(name: str, peer: Any) -> None:
     text = ours(pair(RENDERED[name]))
     assert text == peer.render(pair(RENDERED[name]))
     assert not isinstance(text, Refused)
+
+
+@pytest.mark.parametrize("name", bundled_names())
+@pytest.mark.parametrize("tools", [None, []], ids=["no tools", "an empty list of tools"])
+def test_bundled_templates_are_given_the_tools_as_they_are(name: str, tools: list[Any] | None, peer: Any) -> None:
+    template = bundled_template(name) + "{{ tools is none }}{{ tools }}"
+    given = Pair(Template(name, template, True), "", "", True, Conversation(CHAT, tools), {"bos_token": "<s>"})
+    text = ours(given)
+    assert text == peer.render(given)
+    assert str(text).endswith("TrueNone" if tools is None else "False[]")
+    assert parse(TemplateSource(name, template, ""), CHAT, tools=tools, kwargs=given.kwargs, clock=CLOCK).text == text
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -148,12 +148,15 @@ def _sample(template: TemplateSource, tools: bytes | None, kwargs: dict[str, Any
     own_tools = None if tools is None else load_conversation(sample_messages(), tools).tools
 
     def render(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:
-        request = request_of(template, messages, tools=own_tools or tools, kwargs=kwargs)
+        request = request_of(template, messages, tools=tools if own_tools is None else own_tools, kwargs=kwargs)
         render_plain(template.text, request, name=template.source)
 
     found = fit(render)
     what = "This is a built-in sample conversation (--messages gives your own)."
-    return Conversation(found.messages, own_tools or found.tools), what if found.cut is None else f"{what} {found.cut}"
+    return (
+        Conversation(found.messages, found.tools if own_tools is None else own_tools),
+        what if found.cut is None else f"{what} {found.cut}",
+    )
 
 
 def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:

@@ -70,6 +70,16 @@ class ChatNamespace(Namespace):
         super().__setitem__(name, value)
 
 
+class ChatDict:
+    """`dict`, of which transformers lets a template have nothing but the call and `fromkeys`."""
+
+    def __call__(self, *arguments: Any, **values: Any) -> dict[Any, Any]:
+        return dict(*arguments, **values)
+
+    def fromkeys(self, *arguments: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*arguments)
+
+
 def _check_attribute(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
         raise SecurityError(f"a namespace cannot hold {name!r}: names that begin with an underscore are not allowed")
@@ -130,7 +140,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.tests = {name: bounded_test(name, test) for name, test in tests.items()}
         self.tests.update(filter=is_filter, test=is_test)
         self.globals.update(raise_exception=raise_exception, strftime_now=strftime_now, lipsum=lipsum)
-        self.globals["namespace"] = ChatNamespace
+        self.globals.update(dict=ChatDict(), namespace=ChatNamespace)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
@@ -165,7 +175,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             kwargs.pop("_block_vars", None)
             return __obj(__context.eval_ctx, *args, **kwargs)
         operations = cast("RenderContext", __context).operations
-        if kind is BuiltinMethodType or (kind is MethodType and isinstance(__obj.__self__, (str, type))):
+        if kind is BuiltinMethodType or (kind is MethodType and isinstance(__obj.__self__, (str, type, ChatDict))):
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
             return bounded_method(operations, __obj, args, kwargs)
@@ -173,7 +183,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             return bounded_block(operations, __obj)
         if kind is MethodType and isinstance(__obj.__self__, LoopContext):
             operations.weigh(args)
-        elif __obj is dict or __obj is ChatNamespace:
+        elif kind is ChatDict or __obj is ChatNamespace:
             bound_pairs(operations, args)
         return operations.meter.keep(super().call(__context, __obj, *args, **kwargs))
 

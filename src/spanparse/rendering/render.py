@@ -117,9 +117,9 @@ def _run(
     except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"{type(error).__name__} while rendering: {error}") from error
     except _TEMPLATE_ERRORS as error:
-        reason = str(error)[:_MOST_REASON] or type(error).__name__
+        reason = " ".join(str(error)[:_MOST_REASON].split()) or type(error).__name__
         where = cursor.current.message if marking else None
-        raise TemplateRefused(name, " ".join(reason.split()), where) from error
+        raise TemplateRefused(name, reason, where) from error
     return chunks
 
 
@@ -127,7 +127,7 @@ def _variables(request: Request, marking: bool) -> dict[str, Any]:
     return {
         **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
         "messages": _presented(track(request.messages, ("messages",)) if marking else request.messages),
-        "tools": (track(request.tools, ("tools",), printable=True) if marking else request.tools) or None,
+        "tools": track(request.tools, ("tools",), printable=True) if marking else request.tools,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }
