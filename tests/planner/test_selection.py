@@ -22,7 +22,7 @@ def priors(draw: st.DrawFn) -> Prior:
 
 @st.composite
 def points(draw: st.DrawFn, sizes: st.SearchStrategy[int]) -> list[Point]:
-    offsets = draw(st.sets(st.integers(1, LENGTH), max_size=8))
+    offsets = draw(st.sets(st.integers(1, LENGTH), max_size=7))
     prices = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
     required = st.sampled_from([False, False, False, True])
     return [Point(offset, draw(prices), draw(sizes), draw(required)) for offset in sorted(offsets)]
@@ -50,7 +50,7 @@ def least(available: list[Point], prior: Prior, budget: Budget, rate: float, per
 BUDGETS = st.builds(Budget, st.none() | st.integers(0, 9), st.none() | st.integers(0, 60))
 
 
-@settings(max_examples=800)
+@settings(max_examples=1500)
 @given(priors(), points(st.integers(0, 12)), BUDGETS, st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.4, 2.0]))
 def test_no_set_within_the_budget_is_better(
     prior: Prior, available: list[Point], budget: Budget, rate: float, per_restore: float
@@ -70,7 +70,7 @@ def test_no_set_within_the_budget_is_better(
     assert cost(picked, prior, rate, per_restore) == pytest.approx(best)
 
 
-@settings(max_examples=300)
+@settings(max_examples=1000)
 @given(priors(), points(st.just(7)), BUDGETS)
 def test_no_set_of_equal_sizes_within_the_budget_is_better(
     prior: Prior, available: list[Point], budget: Budget
