@@ -10,7 +10,18 @@ from typing import Any, Literal
 
 from planner.errors import PlannerError, PlanRequestError
 from planner.outcome import Eviction, Plan, Restore, Step
-from planner.request import POLICIES, Budget, Candidate, Costs, Existing, Kind, MemoryKind, PlanRequest, PolicyName
+from planner.request import (
+    POLICIES,
+    Budget,
+    Candidate,
+    Costs,
+    Existing,
+    Kind,
+    Likely,
+    MemoryKind,
+    PlanRequest,
+    PolicyName,
+)
 
 __all__ = [
     "POLICIES",
@@ -20,6 +31,7 @@ __all__ = [
     "Eviction",
     "Existing",
     "Kind",
+    "Likely",
     "MemoryKind",
     "Plan",
     "PlanRequest",

@@ -14,7 +14,7 @@ from planner.roles import roles_of
 from planner.selection import Point, select
 from planner.situation import Placement, Situation
 
-_POLICIES: dict[PolicyName, Callable[[Situation], Placement]] = {"adaptive": place_adaptive, **BASELINES}
+PLACEMENTS: dict[PolicyName, Callable[[Situation], Placement]] = {"adaptive": place_adaptive, **BASELINES}
 
 
 def make_plan(request: PlanRequest) -> Plan:
@@ -23,11 +23,9 @@ def make_plan(request: PlanRequest) -> Plan:
     begin = restore.offset if restore else 0
     if request.memory == "dense":
         return _dense_plan(request, restore, begin)
-    roles = roles_of(request)
-    prior = prior_of(request, roles)
-    held = tuple(sorted((e for e in request.existing if e.offset <= request.common_prefix), key=lambda e: e.offset))
-    situation = Situation(request, begin, held, roles, prior)
-    placements = {name: place(situation) for name, place in _POLICIES.items()}
+    situation = situate(request, begin)
+    prior, held = situation.prior, situation.held
+    placements = {name: place(situation) for name, place in PLACEMENTS.items()}
     kept = {name: placement.kept(held) for name, placement in placements.items()}
     expected = {name: prior.replay(offsets) for name, offsets in kept.items()}
     chosen = kept[request.policy]
@@ -46,6 +44,13 @@ def make_plan(request: PlanRequest) -> Plan:
         expected_replay_seconds=expected[request.policy] * costs.seconds_per_token + restored_mass * costs.per_restore,
         baselines={name: expected[name] for name in POLICIES if name != request.policy},
     )
+
+
+def situate(request: PlanRequest, begin: int) -> Situation:
+    """What a policy starts from when evaluation begins after `begin` tokens."""
+    roles = roles_of(request)
+    held = tuple(sorted((e for e in request.existing if e.offset <= request.common_prefix), key=lambda e: e.offset))
+    return Situation(request, begin, held, roles, prior_of(request, roles))
 
 
 def _dense_plan(request: PlanRequest, restore: Restore | None, begin: int) -> Plan:

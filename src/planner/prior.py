@@ -117,6 +117,7 @@ def prior_of(request: PlanRequest, roles: Roles) -> Prior:
     wanted = [*request.wanted, *(c.offset for c in request.candidates if c.kind == "wanted")]
     for offsets, weight in ((set(media), _MEDIA_END), (set(wanted), _WANTED)):
         atoms += [Atom(offset, weight / len(offsets)) for offset in offsets]
+    atoms += [Atom(likely.offset, likely.weight) for likely in request.likely]
     return Prior(n, [*atoms, *_edits(request)], _SPREAD)
 
 

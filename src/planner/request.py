@@ -21,6 +21,8 @@ Kind = Literal[
     "tool_start",
     "generation_prompt",
     "preamble",
+    "tools_end",
+    "tool_end",
     "media_end",
     "wanted",
     "custom",
@@ -29,8 +31,9 @@ Kind = Literal[
     "stride",
 ]
 """What an offset is: first spanparse's barriers, named after what begins there (`system_end`: the later end of system
-text and tools); then the end of a media part, an offset that a client declared, and one that the caller knows no more
-about; last those the planner adds itself: the end of the prompt, a few tokens before it, a multiple of a step."""
+text and tools); then the end of the tools block and of each tool in it, the end of a media part, an offset that a
+client declared, and one that the caller knows no more about; last those the planner adds itself: the end of the prompt,
+a few tokens before it, a multiple of a step."""
 
 BARRIERS: frozenset[str] = frozenset(get_args(Kind)[:8])
 """The kinds at which one message (or the preamble) ends and the next begins."""
@@ -49,6 +52,18 @@ class Candidate:
     kind: Kind = "custom"
     stable: bool | None = None
     message: int | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """That the next prompt parts from this one after exactly `offset` tokens is expected with probability `weight`.
+
+    From what was seen (`planner.Planner` learns it) or from a prediction of what a template will rewrite.
+    """
+
+    offset: int
+    weight: float
 
 
 @final
@@ -110,6 +125,8 @@ class PlanRequest:
     existing: the stored checkpoints, each offset once.
     forbidden: half-open token ranges [begin, end) of media; a state may be saved at their ends, never inside.
     wanted: offsets that a client declared (a cache marker, a known static part).
+    likely: where the next prompt is expected to part from this one, beside what the kinds of the candidates tell.
+    block: common prefixes are known, and states of use, at multiples of so many tokens (1: at every token).
     memory: a dense memory can be cut anywhere and needs no checkpoints; the others cannot.
     window: tokens of the sliding window. A memory that is only `swa` can be cut anywhere while the live tokens fit it.
     budget: what may be kept. state_bytes: bytes of one checkpoint, 0 if unknown (then no budget in bytes).
@@ -128,6 +145,8 @@ class PlanRequest:
     existing: tuple[Existing, ...] = ()
     forbidden: tuple[tuple[int, int], ...] = ()
     wanted: tuple[int, ...] = ()
+    likely: tuple[Likely, ...] = ()
+    block: int = 1
     memory: MemoryKind = "hybrid"
     window: int | None = None
     budget: Budget = field(default_factory=lambda: Budget(checkpoints=8))
@@ -153,8 +172,10 @@ class PlanRequest:
         return read_request(text)
 
     def allows(self, offset: int) -> bool:
-        """Whether a state may be saved at `offset`: inside the prompt and not inside a media part."""
-        return 0 < offset <= self.prompt_tokens and not any(begin < offset < end for begin, end in self.forbidden)
+        """Whether a state may be saved at `offset`: inside the prompt, at a block's end and not inside a media part."""
+        if not 0 < offset <= self.prompt_tokens or (offset % self.block and offset < self.prompt_tokens):
+            return False
+        return not any(begin < offset < end for begin, end in self.forbidden)
 
     def size_of(self, existing: Existing) -> int:
         """Bytes that a stored checkpoint counts for in the budget."""
@@ -193,6 +214,11 @@ def _check(request: PlanRequest) -> None:
         _integer(f"forbidden[{i}].end", end, begin, n)
     for i, offset in enumerate(request.wanted):
         _integer(f"wanted[{i}]", offset, 1, n)
+    _integer("block", request.block, 1)
+    for i, likely in enumerate(request.likely):
+        _integer(f"likely[{i}].offset", likely.offset, 0, n)
+        if not 0 <= likely.weight <= 1:
+            raise PlanRequestError(f"likely[{i}].weight", f"{likely.weight} is not a probability")
     _check_budget(request)
     for name in ("seconds_per_token", "per_break", "per_save", "per_restore"):
         seconds = getattr(request.costs, name)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from planner.errors import PlanRequestError
 from planner.outcome import Plan
-from planner.request import Budget, Candidate, Costs, Existing, Kind, MemoryKind, PlanRequest, PolicyName
+from planner.request import Budget, Candidate, Costs, Existing, Kind, Likely, MemoryKind, PlanRequest, PolicyName
 
 Offset = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -26,6 +26,14 @@ class _CandidateDocument(BaseModel):
     kind: Kind = Field("custom", description="what begins there")
     stable: bool | None = Field(None, description="whether appended messages leave the tokens before it as they are")
     message: Natural | None = Field(None, description="index of the message that begins there")
+
+
+class _LikelyDocument(BaseModel):
+    """An offset at which the next prompt may part from this one."""
+
+    model_config = _STRICT
+    offset: Natural = Field(description="tokens before it")
+    weight: Annotated[float, Field(ge=0, le=1)] = Field(description="how probable that is")
 
 
 class _ExistingDocument(BaseModel):
@@ -77,6 +85,8 @@ class RequestDocument(BaseModel):
     existing: list[_ExistingDocument] = Field([], description="the stored checkpoints")
     forbidden: list[_Range] = Field([], description="media: no state is saved inside")
     wanted: list[Offset] = Field([], description="offsets that a client declared")
+    likely: list[_LikelyDocument] = Field([], description="where the next prompt is expected to part from this one")
+    block: Offset = Field(1, description="states are of use at multiples of so many tokens")
     memory: MemoryKind = Field("hybrid", description="a dense memory can be cut anywhere, the others cannot")
     window: Offset | None = Field(None, description="tokens of the sliding window")
     budget: _BudgetDocument = Field(_BudgetDocument(checkpoints=8), description="what may be stored")
@@ -98,6 +108,7 @@ class RequestDocument(BaseModel):
                 "existing": tuple(Existing(**e.model_dump()) for e in self.existing),
                 "forbidden": tuple((r.begin, r.end) for r in self.forbidden),
                 "wanted": tuple(self.wanted),
+                "likely": tuple(Likely(**e.model_dump()) for e in self.likely),
                 "budget": Budget(**self.budget.model_dump()),
                 "costs": Costs(**self.costs.model_dump()),
             }

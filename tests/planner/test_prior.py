@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import Candidate, PlanRequest
+from planner import Candidate, Likely, PlanRequest
 from planner.prior import Atom, Prior, prior_of
 from planner.roles import roles_of
 
@@ -71,3 +71,8 @@ def test_declared_offsets_and_ends_of_media_weigh_more_than_their_neighbours() -
     prior = prior_for(1000, wanted=(300,), forbidden=((400, 500),))  # type: ignore[arg-type]
     for offset in (300, 500):
         assert prior.below(offset + 1)[0] - prior.below(offset)[0] > 0.05
+
+
+def test_an_expected_divergence_weighs_at_its_offset() -> None:
+    plain, told = prior_for(1000), prior_for(1000, likely=(Likely(333, 0.5),))  # type: ignore[arg-type]
+    assert told.below(334)[0] - told.below(333)[0] > plain.below(334)[0] - plain.below(333)[0] + 0.1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import planner
-from planner import Budget, Candidate, Costs, Existing, PlanRequest, PlanRequestError, json_schema, plan
+from planner import Budget, Candidate, Costs, Existing, Likely, PlanRequest, PlanRequestError, json_schema, plan
 from planner.schema import PlanDocument, RequestDocument
 
 FULL = {
@@ -21,6 +21,8 @@ FULL = {
     "existing": [{"offset": 300, "bytes": 10, "age": 2}],
     "forbidden": [{"begin": 500, "end": 600}],
     "wanted": [250],
+    "likely": [{"offset": 260, "weight": 0.5}],
+    "block": 10,
     "memory": "swa",
     "window": 128,
     "budget": {"checkpoints": 4, "bytes": 100},
@@ -43,6 +45,8 @@ def test_every_field_of_a_request_is_read() -> None:
         existing=(Existing(300, 10, 2),),
         forbidden=((500, 600),),
         wanted=(250,),
+        likely=(Likely(260, 0.5),),
+        block=10,
         memory="swa",
         window=128,
         budget=Budget(4, 100),
