@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from spanparse.errors import ConversationError
-from spanparse.spans import BarrierKind, MessageSpan, Part, Piece, Rendering
+from spanparse.spans import BarrierKind, MessageSpan, Piece, Rendering
 from spanparse.tokens.base import Backend
 from spanparse.tokens.boundary import Boundaries
 from spanparse.tokens.encoding import Encoding, encode
+from spanparse.tokens.holes import with_holes
+from spanparse.tokens.media import Insertion, MediaRun, fill, media_parts
 
 
 class TokenRange(NamedTuple):
@@ -63,6 +65,9 @@ class TokenMap:
     `bos_added`: the number of tokens (0 or 1) before the text, with offset 0. `exact`: every offset is proven by the
     bytes of the tokens; otherwise a normaliser changed the text and the tokeniser's own word was taken for where its
     tokens begin.
+
+    `has_media`: the rendering shows media. `media` are the runs of those whose length the caller knew, in order; their
+    ids are negative and their offsets that of their placeholder. `media_known`: these are all.
     """
 
     ids: list[int] = field(repr=False)
@@ -75,6 +80,8 @@ class TokenMap:
     barriers: tuple[TokenBarrier, ...]
     system_end: TokenBarrier | None
     has_media: bool
+    media: tuple[MediaRun, ...] = ()
+    media_known: bool = True
 
     @property
     def places(self) -> tuple[TokenBarrier, ...]:
@@ -98,6 +105,7 @@ def token_map(
     template: str | None = None,
     trust_content: bool = False,
     any_text: bool = False,
+    media: Sequence[Insertion] = (),
 ) -> TokenMap:
     """The token ids of `rendering`, their offsets, and the token ranges of its spans.
 
@@ -111,6 +119,9 @@ def token_map(
 
     `any_text` makes barriers safe against any text after them, not only against what a template renders there.
 
+    `media` (see `spanparse.media`) go in place of what the template shows for them: text ends before and begins anew
+    after each. Media that are not among them stay the tokens of their placeholder.
+
     Raises `ConversationError` if the text holds half a surrogate pair, which no tokeniser can read, and `SourceError`
     if tokens cannot be aligned with the text.
     """
@@ -120,9 +131,12 @@ def token_map(
     except UnicodeEncodeError as error:
         where = f"lone surrogate {text[error.start]!r} at character {error.start} of the rendering"
         raise ConversationError("messages", where) from None
+    holed = with_holes(backend, frozenset(text[i.start : i.end] for i in media)) if media else None
+    backend = holed or backend
     encoding = encode(text, rendering.caller_text, backend, template=template, trust_content=trust_content)
     boundaries = Boundaries(text, encoding, backend.added)
-    return _Mapper(rendering, encoding, boundaries, any_text).map()
+    mapped = _Mapper(rendering, encoding, boundaries, any_text).map()
+    return mapped if holed is None else fill(mapped, rendering, media, holed)
 
 
 class _Mapper:
@@ -131,7 +145,7 @@ class _Mapper:
         self.encoding = encoding
         self.boundaries = boundaries
         self.any_text = any_text
-        media = [p.start for message in rendering.messages for p in _all_parts(message.parts) if p.kind == "media"]
+        media = [part.start for _, part in media_parts(rendering)]
         self.media_token = boundaries.begun(min(media)) if media else None
 
     def map(self) -> TokenMap:
@@ -155,6 +169,7 @@ class _Mapper:
             barriers=barriers,
             system_end=None if end is None else self._barrier(end, None, "system_end", None),
             has_media=self.media_token is not None,
+            media_known=self.media_token is None,
         )
 
     def _barrier(self, offset: int, stable: bool | None, kind: BarrierKind, message: int | None) -> TokenBarrier:
@@ -175,23 +190,16 @@ class _Mapper:
         return token if self.media_token is None or token <= self.media_token else None
 
 
-def _all_parts(parts: tuple[Part, ...]) -> Iterator[Part]:
-    for part in parts:
-        yield part
-        yield from _all_parts(part.children)
-
-
 def to_json(map: TokenMap) -> dict[str, Any]:
     """The `tokens` and `barriers` blocks of `inspect --json`."""
     return {
         "tokens": {
             "count": map.count,
-            # Offsets past media are those of their marker's tokens, of which the model sees none.
-            "exact": map.exact and not map.has_media,
+            # Of the tokens of a placeholder, which media of unknown length keep, the model sees none.
+            "exact": map.exact and map.media_known and all(run.exact for run in map.media),
             "messages": [_message_json(message) for message in map.message_ranges],
             "generation_prompt": None if map.generation_prompt is None else map.generation_prompt._asdict(),
-            # What media expand to is unknown.
-            "media": None if map.has_media else [],
+            "media": [asdict(run) for run in map.media] if map.media_known else None,
         },
         "barriers": [barrier._asdict() for barrier in map.barriers],
     }
