@@ -85,15 +85,14 @@ class AddedTokens(Mapping[str, AddedToken]):
     def __len__(self) -> int:
         return len(self._by_text)
 
-    def cuts(self, text: str, within: Iterable[Piece]) -> Iterator[Cut]:
+    def cuts(self, text: str, within: Iterable[Piece], taken: int = 0) -> Iterator[Cut]:
         """The markers that lie wholly inside one of the ranges `within` (sorted, disjoint), from left to right.
 
         Of markers that begin together it is the longest. What they swallow may reach beyond the range, as it does in
-        the tokeniser.
+        the tokeniser, but not before `taken`.
         """
         if not self._markers:
             return
-        taken = 0
         for match in chain.from_iterable(self._pattern.finditer(text, start, end) for start, end in within):
             token = self._markers[match.group()]
             outer_start, outer_end = start, end = match.span()
@@ -104,14 +103,19 @@ class AddedTokens(Mapping[str, AddedToken]):
             yield Cut(outer_start, start, end, outer_end, token)
             taken = outer_end
 
+    def markers_in(self, text: str) -> Iterator[int]:
+        """The ids of the markers in `text`."""
+        return (cut.token.id for cut in self.cuts(text, [Piece(0, len(text))]))
+
     def may_straddle(self, text: str, offset: int, shortest: int) -> bool:
         """Whether some text after `offset` could complete a marker that begins `shortest` characters before it."""
         if text[offset - 1 : offset] not in self._prefix_ends:
             return False
-        return any(text[offset - n : offset] in self._prefixes for n in range(shortest, min(self._longest, offset + 1)))
+        return any(text[offset - n : offset] in self._prefixes for n in range(shortest, min(self.longest, offset + 1)))
 
     @cached_property
-    def _longest(self) -> int:
+    def longest(self) -> int:
+        """The length of the longest marker in characters."""
         return max(map(len, self._markers), default=0)
 
     @cached_property

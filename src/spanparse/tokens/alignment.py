@@ -22,25 +22,21 @@ class Stretch(NamedTuple):
     marker: bool
 
 
-class Alignment(NamedTuple):
-    """The start of each token in characters; `exact` unless the tokeniser's own word had to be taken somewhere."""
+def align(
+    text: str, begin: int, ids: list[int], stretches: Iterable[Stretch], backend: Backend
+) -> tuple[list[int], int | None]:
+    """Align `ids`, which are those of `stretches` one after another, with `text` from `begin` on.
 
-    offsets: list[int]
-    exact: bool
-
-
-def align(text: str, ids: list[int], stretches: Iterable[Stretch], backend: Backend) -> Alignment:
-    """Align `ids`, which are those of `stretches` one after another, with `text`.
-
-    What markers swallow lies in no stretch: no token begins in it.
+    What markers swallow lies in no stretch: no token begins in it. Returns the start of each token in characters, and
+    the first token for which the tokeniser's own word had to be taken, None if the bytes prove all of them.
 
     Raises `SourceError` if the tokens of a stretch neither spell it nor can be aligned with it by the tokeniser.
     """
-    whole = backend.pieces.offsets(ids, text)
+    whole = backend.pieces.offsets(ids, text[begin:], begin)
     if whole is not None:
-        return Alignment(whole, True)
+        return whole, None
     offsets: list[int] = []
-    exact = True
+    told = None
     for stretch in stretches:
         part = text[stretch.start : stretch.end]
         if stretch.marker:
@@ -50,10 +46,10 @@ def align(text: str, ids: list[int], stretches: Iterable[Stretch], backend: Back
         if proven is None:
             proven = _around_added(stretch, part, backend)
         if proven is None:
-            exact = False
+            told = len(offsets) if told is None else told
             proven = _told(stretch, part, backend)
         offsets += proven
-    return Alignment(offsets, exact)
+    return offsets, told
 
 
 def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | None:

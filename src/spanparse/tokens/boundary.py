@@ -15,8 +15,6 @@ class Boundaries:
         self._text = text
         self._encoding = encoding
         self._added = added
-        self._ends = [cut.end for cut in encoding.cuts]
-        self._starts = [cut.outer_start for cut in encoding.cuts]
         self._begun: dict[int, int] = {}
 
     def begun(self, offset: int) -> int:
@@ -38,10 +36,11 @@ class Boundaries:
         with one opens every turn so. `any_text` does not count on that. Elsewhere k is the end of the nearest cut
         before.
         """
-        last = bisect_right(self._ends, offset) - 1
-        if last < 0 or self._encoding.cuts[last].outer_end < offset:
-            first = bisect_left(self._starts, offset)
-            if not any_text and first < len(self._starts) and self._begins(first, offset):
+        cuts = self._encoding.cuts
+        last = bisect_right(cuts, offset, key=lambda cut: cut.end) - 1
+        if last < 0 or cuts[last].outer_end < offset:
+            first = bisect_left(cuts, offset, key=lambda cut: cut.outer_start)
+            if not any_text and first < len(cuts) and self._begins(first, offset):
                 return self._encoding.cut_tokens[first]
         while last >= 0 and not self._closed(last):
             last -= 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
@@ -13,27 +14,45 @@ from spanparse.spans import Piece
 from spanparse.tokens.added import Cut
 from spanparse.tokens.alignment import Stretch, align
 from spanparse.tokens.base import Backend
+from spanparse.tokens.shared import shared_ranges, shared_text
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """Token ids with the character at which each begins, and the cuts: markers that tokenisation never looks across.
 
-    `cut_tokens[i]` is the index in `ids` of the token of `cuts[i]`. `bos_added` is the number of tokens (0 or 1) put
-    before the text. `exact`: the tokens' bytes spell the text; otherwise a normaliser changed it and the tokeniser's
-    own alignment was taken where they do not.
+    `text`, `caller_text` and `trust_content` are what was encoded, by `backend`; `control` holds the ids that callers'
+    text does not yield unless it is trusted. `cut_tokens[i]` is the index in `ids` of the token of `cuts[i]`.
+    `bos_added` is the number of tokens (0 or 1) put before the text. `inexact_from`: the first token whose offset is
+    the tokeniser's own word, because a normaliser changed the text; None where the tokens' bytes spell all of it.
     """
 
+    text: str
+    caller_text: Sequence[Piece]
+    trust_content: bool
+    backend: Backend
+    control: frozenset[int]
     ids: list[int]
     offsets: list[int]
-    cuts: Sequence[Cut]
+    cuts: list[Cut]
     cut_tokens: list[int]
     bos_added: int
-    exact: bool
+    inexact_from: int | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tokens' bytes spell all of the text."""
+        return self.inexact_from is None
 
 
 def encode(
-    text: str, caller_text: Sequence[Piece], backend: Backend, *, template: str | None, trust_content: bool
+    text: str,
+    caller_text: Sequence[Piece],
+    backend: Backend,
+    *,
+    template: str | None,
+    trust_content: bool,
+    previous: Encoding | None = None,
 ) -> Encoding:
     """Encode `text`; `caller_text` (sorted, disjoint) is what callers wrote in it, the rest is the template's literals.
 
@@ -41,20 +60,36 @@ def encode(
     special tokens: as a tokeniser does, except that it would cut at the caller's markers too. With `trust_content` it
     does, and the ids are the ordinary ones of the whole text.
 
+    What the text shares with that of `previous` is not encoded again, if the same backend encoded that one; the result
+    is the same without it.
+
     Raises `SourceError` if the tokens' bytes do not spell the text and the tokeniser cannot say how they align.
     """
-    own = [Piece(0, len(text))] if trust_content else _gaps(caller_text, len(text))
-    cuts = list(backend.added.cuts(text, own))
+    added = backend.added
+    start = None
+    if previous is not None and previous.backend is backend and previous.trust_content == trust_content:
+        start = _resumed(previous, text, caller_text, added.longest)
+    start = start or _Start(0, [], [], [], [], None)
+    literals = [Piece(start.text, len(text))] if trust_content else _gaps(caller_text, start.text, len(text))
+    cuts = [*start.cuts, *added.cuts(text, literals, start.cuts[-1].outer_end if start.cuts else 0)]
+    # What the template can emit is control even where this prompt does not show it: the next one may, and then a
+    # caller's copy of it in the shared prefix would change its ids.
+    control = added.control_ids.union(added.markers_in(template or ""), {cut.token.id for cut in cuts})
+    if previous is not None and control != previous.control:
+        start = _Start(0, [], [], [], [], None)
+
     begins_with_bos = bool(cuts) and cuts[0].outer_start == 0 and cuts[0].token.id == backend.bos
-    ids = [backend.bos] if backend.add_bos and backend.bos is not None and not begins_with_bos else []
-    bos_added = len(ids)
-    between = _between(text, cuts)
-    parts = (
-        _ordinary(backend, text, between, cuts) if trust_content else _guarded(backend, text, between, cuts, template)
-    )
+    bos = [backend.bos] if backend.add_bos and backend.bos is not None and not begins_with_bos else []
+    ids, cut_tokens = start.ids or [*bos], start.cut_tokens
+    first = len(ids)
+    new_cuts = cuts[len(start.cuts) :]
+    between = _between(text, new_cuts, start.text)
+    if trust_content:
+        parts = _ordinary(backend, text[start.text :], between, new_cuts)
+    else:
+        parts = (_plain(backend, text, gap, control) if gap.end > gap.start else () for gap in between)
     stretches: list[Stretch] = []
-    cut_tokens = []
-    for part, cut in zip(parts, [*cuts, None], strict=True):
+    for part, cut in zip(parts, [*new_cuts, None], strict=True):
         for stretch in part:
             stretches.append(stretch)
             ids += stretch.ids
@@ -62,8 +97,54 @@ def encode(
             cut_tokens.append(len(ids))
             stretches.append(Stretch(cut.start, cut.end, [cut.token.id], False, True))
             ids.append(cut.token.id)
-    alignment = align(text, ids[bos_added:], stretches, backend)
-    return Encoding(ids, [0] * bos_added + alignment.offsets, cuts, cut_tokens, bos_added, alignment.exact)
+    offsets, told = align(text, start.text, ids[first:], stretches, backend)
+    return Encoding(
+        text=text,
+        caller_text=caller_text,
+        trust_content=trust_content,
+        backend=backend,
+        control=control,
+        ids=ids,
+        offsets=(start.offsets or [0] * len(bos)) + offsets,
+        cuts=cuts,
+        cut_tokens=cut_tokens,
+        bos_added=len(bos),
+        inexact_from=first + told if start.inexact_from is None and told is not None else start.inexact_from,
+    )
+
+
+class _Start(NamedTuple):
+    """The beginning of an encoding that is there already, up to a cut that begins at character `text`."""
+
+    text: int
+    ids: list[int]
+    offsets: list[int]
+    cuts: list[Cut]
+    cut_tokens: list[int]
+    inexact_from: int | None
+
+
+def _resumed(previous: Encoding, text: str, caller_text: Sequence[Piece], longest: int) -> _Start | None:
+    """What holds for `text` too: all before the last cut that is the same in both, if there is one before that.
+
+    A cut is found by its text alone, up to the length of the longest marker, and what precedes it does not depend on
+    what follows.
+    """
+    shared = shared_text(previous.text, text)
+    shared = shared_ranges(previous.caller_text, caller_text, shared)
+    last = bisect_right(previous.cuts, shared - longest, key=lambda cut: cut.start) - 1
+    if last < 1:
+        return None
+    tokens = previous.cut_tokens[last]
+    inexact = previous.inexact_from
+    return _Start(
+        previous.cuts[last].start,
+        previous.ids[:tokens],
+        previous.offsets[:tokens],
+        previous.cuts[:last],
+        previous.cut_tokens[:last],
+        inexact if inexact is not None and inexact < tokens else None,
+    )
 
 
 class _Gap(NamedTuple):
@@ -74,9 +155,10 @@ class _Gap(NamedTuple):
     prefix: bool
 
 
-def _gaps(taken: Sequence[Piece], end: int) -> Iterator[Piece]:
-    at = 0
-    for piece in taken:
+def _gaps(taken: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
+    """What lies between the ranges `taken`, from `begin` on, which is in none of them."""
+    at = begin
+    for piece in islice(taken, bisect_left(taken, (begin,)), None):
         if piece.start > at:
             yield Piece(at, piece.start)
         at = max(at, piece.end)
@@ -84,24 +166,13 @@ def _gaps(taken: Sequence[Piece], end: int) -> Iterator[Piece]:
         yield Piece(at, end)
 
 
-def _between(text: str, cuts: Iterable[Cut]) -> Iterator[_Gap]:
-    """The text before each cut and after the last."""
-    at, prefix = 0, True
+def _between(text: str, cuts: Iterable[Cut], begin: int) -> Iterator[_Gap]:
+    """The text before each cut and after the last, from `begin` on."""
+    at, prefix = begin, True
     for cut in cuts:
-        yield _Gap(at, cut.outer_start, prefix)
+        yield _Gap(at, max(at, cut.outer_start), prefix)
         at, prefix = cut.outer_end, cut.token.prefix_after
     yield _Gap(at, len(text), prefix)
-
-
-def _guarded(
-    backend: Backend, text: str, gaps: Iterable[_Gap], cuts: Iterable[Cut], template: str | None
-) -> Iterator[Iterable[Stretch]]:
-    # What the template can emit is control even where this prompt does not show it: the next one may, and then a
-    # caller's copy of it in the shared prefix would change its ids.
-    emitted = backend.added.cuts(template, [Piece(0, len(template))]) if template else ()
-    control = backend.added.control_ids.union(cut.token.id for cut in chain(cuts, emitted))
-    for gap in gaps:
-        yield _plain(backend, text, gap, control) if gap.end > gap.start else ()
 
 
 def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> Iterator[Stretch]:
