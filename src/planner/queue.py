@@ -1,12 +1,31 @@
-"""A list of checkpoints that drops its oldest: how other systems make room."""
+"""A list of checkpoints with a rule for what makes room: how other systems keep theirs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import final
+from typing import NamedTuple, final
 
 from planner.outcome import Eviction
 from planner.situation import Mark, Placement, Situation, fits
+
+
+@final
+class Victim(NamedTuple):
+    """The offset of a stored checkpoint that makes room, and why this one."""
+
+    offset: int
+    reason: str
+
+
+Rule = Callable[[Sequence[int], int | None], Victim]
+"""Chooses among the stored offsets, the longest stored first; the second argument is the offset that is about to be
+saved, None if the budget shrank."""
+
+
+def oldest(stored: Sequence[int], coming: int | None) -> Victim:
+    """First in, first out."""
+    return Victim(stored[0], "the oldest")
 
 
 @final
@@ -16,10 +35,11 @@ class Queue:
     What is saved and dropped again for the same prompt stays a break without a save: the plan stores only what remains.
     """
 
-    def __init__(self, situation: Situation) -> None:
+    def __init__(self, situation: Situation, rule: Rule = oldest) -> None:
         request = situation.request
+        self._rule = rule
         self._budget = request.budget
-        self._size = request.state_bytes
+        self._bytes_at = request.bytes_at
         by_age = sorted(situation.held, key=lambda existing: (-existing.age, existing.offset))
         self._stored = {existing.offset: request.size_of(existing) for existing in by_age}
         self._marks: dict[int, Mark] = {}
@@ -32,17 +52,18 @@ class Queue:
         return next(reversed(self._stored), None)
 
     def save(self, mark: Mark, *, thin_below: int | None = None) -> None:
-        """Append a checkpoint, dropping from the front to make room; nothing if the budget is less than one.
+        """Append a checkpoint, making room by the rule; nothing if the budget is less than one.
 
         With `thin_below`, first drop those of earlier prompts that are within so many tokens of the one before, as
         long as this one would fill the list.
         """
-        if mark.offset in self._stored or not fits(self._budget, 1, self._size):
+        size = self._bytes_at(mark.offset)
+        if mark.offset in self._stored or not fits(self._budget, 1, size):
             return
         if thin_below is not None:
-            self._thin(thin_below, mark.offset)
-        self._make_room(1, self._size, mark.offset)
-        self._stored[mark.offset] = self._size
+            self._thin(thin_below, mark.offset, size)
+        self._make_room(1, size, mark.offset)
+        self._stored[mark.offset] = size
         self._marks[mark.offset] = mark
 
     def pass_by(self, mark: Mark, reason: str) -> None:
@@ -55,21 +76,23 @@ class Queue:
         saved = [mark.offset for mark in marks if mark.save]
         # An eviction may have made room for a save that was dropped again: then it serves the next that remains.
         evict = (
-            e if e.before is None else replace(e, before=min(s for s in saved if s >= e.before)) for e in self._evict
+            e if e.before is None else replace(e, before=min((s for s in saved if s >= e.before), default=None))
+            for e in self._evict
         )
-        return Placement(tuple(marks), tuple(evict))
+        return Placement(tuple(marks), tuple(sorted(evict, key=lambda e: e.before or 0)))
 
     def _room(self, count: int, size: int) -> bool:
         return fits(self._budget, len(self._stored) + count, sum(self._stored.values()) + size)
 
     def _make_room(self, count: int, size: int, before: int | None) -> None:
         while self._stored and not self._room(count, size):
-            self._drop(next(iter(self._stored)), before, "the oldest")
+            offset, reason = self._rule([*self._stored], before)
+            self._drop(offset, before, reason)
 
-    def _thin(self, distance: int, before: int) -> None:
+    def _thin(self, distance: int, before: int, size: int) -> None:
         last: int | None = None
         for offset in list(self._stored):
-            if self._room(2, 2 * self._size):
+            if self._room(2, 2 * size):
                 return
             if offset not in self._marks and last is not None and offset <= last + distance:
                 self._drop(offset, before, f"within {distance} tokens of the one before it, and the list is full")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Literal, final, get_args
-
-from planner.errors import PlanRequestError
 
 MemoryKind = Literal["dense", "swa", "recurrent", "hybrid", "swa+recurrent"]
 PolicyName = Literal["adaptive", "barriers", "deferred", "every-n", "near-end-pair", "none", "shallow"]
@@ -26,14 +25,15 @@ Kind = Literal[
     "media_end",
     "wanted",
     "custom",
+    "likely",
     "prompt_end",
     "near_end",
     "stride",
 ]
 """What an offset is: first spanparse's barriers, named after what begins there (`system_end`: the later end of system
 text and tools); then the end of the tools block and of each tool in it, the end of a media part, an offset that a
-client declared, and one that the caller knows no more about; last those the planner adds itself: the end of the prompt,
-a few tokens before it, a multiple of a step."""
+client declared, and one that the caller knows no more about; last those the planner adds itself: one that is
+likely, the end of the prompt, a few tokens before it, a multiple of a step."""
 
 BARRIERS: frozenset[str] = frozenset(get_args(Kind)[:8])
 """The kinds at which one message (or the preamble) ends and the next begins."""
@@ -71,12 +71,14 @@ class Likely:
 class Existing:
     """A checkpoint that is stored now: the state after exactly the first `offset` tokens of what the memory holds.
 
-    `bytes` 0 means unknown and counts as `PlanRequest.state_bytes`. `age` counts the requests since it was saved.
+    `bytes` 0 means unknown and counts as `PlanRequest.state_bytes` says. `age` counts the requests since it was saved.
+    `identity` is the caller's own name for it, handed back in `Restore` and `Eviction`.
     """
 
     offset: int
     bytes: int = 0
     age: int = 0
+    identity: str | None = None
 
 
 @final
@@ -129,7 +131,11 @@ class PlanRequest:
     block: common prefixes are known, and states of use, at multiples of so many tokens (1: at every token).
     memory: a dense memory can be cut anywhere and needs no checkpoints; the others cannot.
     window: tokens of the sliding window. A memory that is only `swa` can be cut anywhere while the live tokens fit it.
-    budget: what may be kept. state_bytes: bytes of one checkpoint, 0 if unknown (then no budget in bytes).
+    budget: what may be kept.
+    state_bytes: bytes of one checkpoint, 0 if unknown (then no budget in bytes). Where they depend on the length:
+        (tokens, bytes) pairs, ascending; linear between them, the first pair's bytes before, the last pair's after it.
+    timeout: seconds after which the client gives up, counted from the start of the evaluation; None for never. With
+        one, states are saved on the way, so that the next try goes on from there (see `planner.stride`).
     n_batch, n_ubatch: llama.cpp's batch sizes in tokens.
     policy: the placement policy; `planner.POLICIES` lists them.
     min_step: smallest distance of ordinary user messages that `barriers` saves (llama.cpp's --checkpoint-min-step).
@@ -150,16 +156,19 @@ class PlanRequest:
     memory: MemoryKind = "hybrid"
     window: int | None = None
     budget: Budget = field(default_factory=lambda: Budget(checkpoints=8))
-    state_bytes: int = 0
+    state_bytes: int | tuple[tuple[int, int], ...] = 0
     costs: Costs = field(default_factory=Costs)
     n_batch: int = 2048
     n_ubatch: int = 512
+    timeout: float | None = None
     policy: PolicyName = "adaptive"
     min_step: int = 8192
     every_n: int = 8192
 
     def __post_init__(self) -> None:
-        _check(self)
+        from planner.validation import check
+
+        check(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PlanRequest:
@@ -179,84 +188,14 @@ class PlanRequest:
 
     def size_of(self, existing: Existing) -> int:
         """Bytes that a stored checkpoint counts for in the budget."""
-        return existing.bytes or self.state_bytes
+        return existing.bytes or self.bytes_at(existing.offset)
 
-
-_LONGEST = 2**31 - 1
-"""Positions are 32-bit integers in llama.cpp."""
-
-_MOST_PARTS = 2**16
-"""Batches, or multiples of `every_n`, in a prompt: a plan goes through them one by one."""
-
-
-def _check(request: PlanRequest) -> None:
-    n = request.prompt_tokens
-    _integer("prompt_tokens", n, 1, _LONGEST)
-    _integer("common_prefix", request.common_prefix, 0, n)
-    _choice("memory", request.memory, get_args(MemoryKind))
-    _choice("policy", request.policy, get_args(PolicyName))
-    for name in ("n_batch", "n_ubatch", "every_n"):
-        _integer(name, getattr(request, name), 1)
-        if name != "n_ubatch" and n // getattr(request, name) > _MOST_PARTS:
-            raise PlanRequestError(name, f"divides {n} tokens into more than {_MOST_PARTS} parts")
-    for name in ("state_bytes", "min_step"):
-        _integer(name, getattr(request, name), 0)
-    if request.live is not None:
-        _integer("live", request.live, 0)
-    if request.window is not None:
-        _integer("window", request.window, 1)
-    for i, candidate in enumerate(request.candidates):
-        _integer(f"candidates[{i}].offset", candidate.offset, 1, n)
-        _choice(f"candidates[{i}].kind", candidate.kind, get_args(Kind))
-    _check_existing(request)
-    for i, (begin, end) in enumerate(request.forbidden):
-        _integer(f"forbidden[{i}].begin", begin, 0, n)
-        _integer(f"forbidden[{i}].end", end, begin, n)
-    for i, offset in enumerate(request.wanted):
-        _integer(f"wanted[{i}]", offset, 1, n)
-    _integer("block", request.block, 1)
-    for i, likely in enumerate(request.likely):
-        _integer(f"likely[{i}].offset", likely.offset, 0, n)
-        if not 0 <= likely.weight <= 1:
-            raise PlanRequestError(f"likely[{i}].weight", f"{likely.weight} is not a probability")
-    _check_budget(request)
-    for name in ("seconds_per_token", "per_break", "per_save", "per_restore"):
-        seconds = getattr(request.costs, name)
-        if not 0 <= seconds < float("inf"):
-            raise PlanRequestError(f"costs.{name}", f"{seconds} is not a number of seconds")
-    if request.costs.seconds_per_token == 0:
-        raise PlanRequestError("costs.seconds_per_token", "must be above 0: it is what a checkpoint saves")
-
-
-def _check_existing(request: PlanRequest) -> None:
-    seen: set[int] = set()
-    for i, existing in enumerate(request.existing):
-        _integer(f"existing[{i}].offset", existing.offset, 1)
-        _integer(f"existing[{i}].bytes", existing.bytes, 0)
-        _integer(f"existing[{i}].age", existing.age, 0)
-        if existing.offset in seen:
-            raise PlanRequestError(f"existing[{i}].offset", f"{existing.offset} is listed twice")
-        seen.add(existing.offset)
-
-
-def _check_budget(request: PlanRequest) -> None:
-    if request.budget.checkpoints is not None:
-        _integer("budget.checkpoints", request.budget.checkpoints, 0)
-    if request.budget.bytes is not None:
-        _integer("budget.bytes", request.budget.bytes, 0)
-        if request.state_bytes == 0 and request.memory != "dense":
-            raise PlanRequestError("state_bytes", "a budget in bytes needs the bytes of one checkpoint")
-
-
-def _integer(name: str, value: object, low: int, high: int | None = None) -> None:
-    # bool is an int to isinstance, and True as an offset is surely a mistake.
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise PlanRequestError(name, f"{value!r} is not an integer")
-    if value < low or (high is not None and value > high):
-        bounds = f"at least {low}" if high is None else f"in {low} … {high}"
-        raise PlanRequestError(name, f"{value} must be {bounds}")
-
-
-def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise PlanRequestError(name, f"{value!r} is none of {', '.join(allowed)}")
+    def bytes_at(self, offset: int) -> int:
+        """Bytes of the state after `offset` tokens, by `state_bytes`; rounded up, 0 if unknown."""
+        if isinstance(self.state_bytes, int):
+            return self.state_bytes
+        right = bisect_left(self.state_bytes, (offset, 0))
+        if right in (0, len(self.state_bytes)):
+            return self.state_bytes[min(right, len(self.state_bytes) - 1)][1]
+        (begin, low), (end, high) = self.state_bytes[right - 1], self.state_bytes[right]
+        return low - (low - high) * (offset - begin) // (end - begin)

@@ -22,11 +22,12 @@ def restore_of(request: PlanRequest) -> Restore | None:
     if request.live is not None and 0 < request.live <= limit:
         why = f"the memory is continued as it is, of {_shared(request, limit)}"
         options.append((request.live * costs.seconds_per_token, 1, Restore(request.live, why, "live")))
-    offset = max((e.offset for e in request.existing if e.offset <= limit), default=None)
-    if offset is not None:
+    nearest = max((e for e in request.existing if e.offset <= limit), key=lambda e: e.offset, default=None)
+    if nearest is not None:
+        offset = nearest.offset
         gain = offset * costs.seconds_per_token - costs.per_restore
         why = f"nearest state at or before the end of {_shared(request, limit)}: {limit - offset} tokens are replayed"
-        options.append((gain, 0, Restore(offset, why, "checkpoint")))
+        options.append((gain, 0, Restore(offset, why, "checkpoint", nearest.identity)))
     return max(options, key=lambda option: option[:2])[2]
 
 

@@ -43,6 +43,7 @@ class _ExistingDocument(BaseModel):
     offset: Offset = Field(description="tokens that its state stands for")
     bytes: Natural = Field(0, description="its size; 0 counts as state_bytes")
     age: Natural = Field(0, description="requests since it was saved")
+    identity: str | None = Field(None, description="the caller's name for it, handed back")
 
 
 class _BudgetDocument(BaseModel):
@@ -63,6 +64,14 @@ class _CostsDocument(BaseModel):
     per_break: Seconds = Field(_COSTS.per_break, description="a forced batch boundary inside the prompt")
     per_save: Seconds = Field(_COSTS.per_save, description="copying one state out")
     per_restore: Seconds = Field(_COSTS.per_restore, description="copying one state back")
+
+
+class _SizeDocument(BaseModel):
+    """A point of the bytes of a checkpoint as a function of its length."""
+
+    model_config = _STRICT
+    tokens: Natural
+    bytes: Offset
 
 
 class _Range(BaseModel):
@@ -90,10 +99,15 @@ class RequestDocument(BaseModel):
     memory: MemoryKind = Field("hybrid", description="a dense memory can be cut anywhere, the others cannot")
     window: Offset | None = Field(None, description="tokens of the sliding window")
     budget: _BudgetDocument = Field(_BudgetDocument(checkpoints=8), description="what may be stored")
-    state_bytes: Natural = Field(0, description="bytes of one checkpoint")
+    state_bytes: Natural | list[_SizeDocument] = Field(
+        0, description="bytes of one checkpoint, or points of a function of its length that is linear between them"
+    )
     costs: _CostsDocument = Field(_CostsDocument(), description="what things cost")
     n_batch: Offset = Field(2048, description="llama.cpp's logical batch, in tokens")
     n_ubatch: Offset = Field(512, description="llama.cpp's physical batch, in tokens")
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="seconds after which the client gives up"
+    )
     policy: PolicyName = Field("adaptive", description="how checkpoints are placed")
     min_step: Natural = Field(8192, description="spacing of the user messages that `barriers` saves")
     every_n: Offset = Field(8192, description="step of `every-n`")
@@ -110,9 +124,14 @@ class RequestDocument(BaseModel):
                 "wanted": tuple(self.wanted),
                 "likely": tuple(Likely(**e.model_dump()) for e in self.likely),
                 "budget": Budget(**self.budget.model_dump()),
+                "state_bytes": _state_bytes(self.state_bytes),
                 "costs": Costs(**self.costs.model_dump()),
             }
         )
+
+
+def _state_bytes(given: int | list[_SizeDocument]) -> int | tuple[tuple[int, int], ...]:
+    return given if isinstance(given, int) else tuple((point.tokens, point.bytes) for point in given)
 
 
 class _RestoreDocument(BaseModel):
@@ -122,6 +141,7 @@ class _RestoreDocument(BaseModel):
     offset: int
     why: str
     source: Literal["live", "cut", "checkpoint"]
+    identity: str | None
 
 
 class _StepDocument(BaseModel):
@@ -142,6 +162,7 @@ class _EvictionDocument(BaseModel):
     offset: int
     reason: str
     before: int | None
+    identity: str | None
 
 
 class PlanDocument(BaseModel):
@@ -157,9 +178,12 @@ class PlanDocument(BaseModel):
     evict: list[_EvictionDocument]
     kept: list[int] = Field(description="offsets stored once the plan has run")
     expected_replay_tokens: float = Field(description="of the next prompt, unless it extends this one")
+    expected_replay_seconds: float = Field(description="with the restore it takes")
+    overhead_seconds: float = Field(description="what the breaks and saves of the steps cost")
     optimal_replay_tokens: float = Field(description="the least that the budget allows")
-    expected_replay_seconds: float
+    optimal_replay_seconds: float
     baselines: dict[str, float] = Field(description="expected replay tokens of the other policies")
+    baseline_seconds: dict[str, float]
 
 
 def read_request(text: str | bytes) -> PlanRequest:

@@ -36,7 +36,10 @@ class Mark(NamedTuple):
 
 @final
 class Placement(NamedTuple):
-    """What a policy decides: the breaks, ascending, and the evictions, in order, all of checkpoints in `held`."""
+    """What a policy decides: the breaks, ascending, and the evictions, in order, of checkpoints in `held`.
+
+    With a timeout also of states that are only stored on the way.
+    """
 
     marks: tuple[Mark, ...]
     evict: tuple[Eviction, ...]
@@ -44,8 +47,8 @@ class Placement(NamedTuple):
     def kept(self, held: tuple[Existing, ...]) -> tuple[int, ...]:
         """The offsets stored afterwards, ascending."""
         gone = {eviction.offset for eviction in self.evict}
-        stored = {existing.offset for existing in held} - gone
-        return tuple(sorted(stored | {mark.offset for mark in self.marks if mark.save}))
+        stored = {existing.offset for existing in held} | {mark.offset for mark in self.marks if mark.save}
+        return tuple(sorted(stored - gone))
 
 
 def fits(budget: Budget, count: int, size: int) -> bool:

@@ -37,6 +37,9 @@ from planner import Budget, Candidate, Costs, Existing, Likely, PlanRequest, Pla
         ("wanted[0]", {"wanted": (0,)}),
         ("budget.checkpoints", {"budget": Budget(-1)}),
         ("budget.bytes", {"budget": Budget(bytes=-1), "state_bytes": 1}),
+        ("state_bytes[1].tokens", {"state_bytes": ((5, 1), (5, 2))}),
+        ("state_bytes[0].bytes", {"state_bytes": ((5, 0),)}),
+        ("timeout", {"timeout": 0.0}),
         ("costs.per_break", {"costs": Costs(per_break=-0.1)}),
         ("costs.per_save", {"costs": Costs(per_save=float("nan"))}),
         ("costs.per_restore", {"costs": Costs(per_restore=float("inf"))}),
@@ -94,3 +97,13 @@ def test_a_state_may_be_saved_at_the_end_of_a_block_or_of_the_prompt() -> None:
 def test_an_expectation_that_is_no_probability_is_refused(weight: float) -> None:
     with pytest.raises(PlanRequestError, match=r"likely\[0\]\.weight"):
         PlanRequest(1000, likely=(Likely(10, weight),))
+
+
+def test_bytes_that_depend_on_the_length_are_linear_between_points_and_level_outside() -> None:
+    request = PlanRequest(100, state_bytes=((10, 100), (20, 105), (40, 85)))
+    assert [request.bytes_at(n) for n in (1, 10, 11, 20, 30, 40, 99)] == [100, 100, 101, 105, 95, 85, 85]
+    assert request.size_of(Existing(11)) == 101
+
+
+def test_bytes_that_depend_on_the_length_allow_a_budget_in_bytes() -> None:
+    assert PlanRequest(100, state_bytes=((0, 1),), budget=Budget(bytes=10)).bytes_at(50) == 1

@@ -18,7 +18,7 @@ FULL = {
     "candidates": [{"offset": 300, "kind": "system_end", "stable": True, "message": 1}, {"offset": 400}],
     "common_prefix": 350,
     "live": 350,
-    "existing": [{"offset": 300, "bytes": 10, "age": 2}],
+    "existing": [{"offset": 300, "bytes": 10, "age": 2, "identity": "a"}],
     "forbidden": [{"begin": 500, "end": 600}],
     "wanted": [250],
     "likely": [{"offset": 260, "weight": 0.5}],
@@ -26,10 +26,11 @@ FULL = {
     "memory": "swa",
     "window": 128,
     "budget": {"checkpoints": 4, "bytes": 100},
-    "state_bytes": 10,
+    "state_bytes": [{"tokens": 0, "bytes": 10}, {"tokens": 1000, "bytes": 20}],
     "costs": {"seconds_per_token": 0.001, "per_break": 0.1, "per_save": 0, "per_restore": 0.2},
     "n_batch": 256,
     "n_ubatch": 64,
+    "timeout": 90.0,
     "policy": "barriers",
     "min_step": 0,
     "every_n": 100,
@@ -42,7 +43,7 @@ def test_every_field_of_a_request_is_read() -> None:
         candidates=(Candidate(300, "system_end", True, 1), Candidate(400)),
         common_prefix=350,
         live=350,
-        existing=(Existing(300, 10, 2),),
+        existing=(Existing(300, 10, 2, "a"),),
         forbidden=((500, 600),),
         wanted=(250,),
         likely=(Likely(260, 0.5),),
@@ -50,10 +51,11 @@ def test_every_field_of_a_request_is_read() -> None:
         memory="swa",
         window=128,
         budget=Budget(4, 100),
-        state_bytes=10,
+        state_bytes=((0, 10), (1000, 20)),
         costs=Costs(0.001, 0.1, 0, 0.2),
         n_batch=256,
         n_ubatch=64,
+        timeout=90.0,
         policy="barriers",
         min_step=0,
         every_n=100,
@@ -69,7 +71,9 @@ def test_the_document_has_the_fields_of_the_request() -> None:
 
 
 def test_the_document_has_the_fields_of_the_plan() -> None:
-    assert [*PlanDocument.model_fields] == ["schema_version", *(f.name for f in dataclasses.fields(planner.Plan))]
+    worked_out = ["optimal_replay_tokens", "optimal_replay_seconds", "baselines", "baseline_seconds"]
+    fields = [f.name for f in dataclasses.fields(planner.Plan) if f.name != "alternatives"]
+    assert [*PlanDocument.model_fields] == ["schema_version", *fields, *worked_out]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,8 @@ def test_the_document_has_the_fields_of_the_plan() -> None:
         ("existing[0].bites", {"existing": [{"offset": 1, "bites": 2}]}),
         ("budget.checkpoints", {"budget": {"checkpoints": -1}}),
         ("costs.per_break", {"costs": {"per_break": -1}}),
+        ("state_bytes[1].tokens", {"state_bytes": [{"tokens": 5, "bytes": 1}, {"tokens": 5, "bytes": 1}]}),
+        ("timeout", {"timeout": 0}),
         ("forbidden[0].end", {"forbidden": [{"begin": 5, "end": 4}]}),
         ("polcy", {"polcy": "none"}),
     ],
@@ -120,6 +126,13 @@ def test_a_plan_is_written_with_the_keys_of_the_contract() -> None:
     assert written["steps"][0].keys() >= {"begin", "end", "save", "kind", "reason"}
     assert written["evict"][0].keys() >= {"offset", "reason"}
     assert written["baselines"].keys() == set(planner.POLICIES) - {"adaptive"}
+
+
+def test_a_plan_hands_back_what_the_caller_calls_a_checkpoint() -> None:
+    existing = (Existing(100, identity="first"), Existing(500, identity="second"))
+    written = json.loads(plan(PlanRequest(1000, common_prefix=300, existing=existing)).to_json())
+    assert written["restore"]["identity"] == "first"
+    assert [eviction["identity"] for eviction in written["evict"]] == ["second"]
 
 
 def test_a_plan_without_a_restore_says_null() -> None:

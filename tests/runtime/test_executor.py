@@ -29,7 +29,7 @@ def planned(*steps, restore=None, evict=()):
         made.append(Step(begin, end, save, "custom", ""))
         begin = end
     kept = tuple(step.end for step in made if step.save)
-    return Plan("adaptive", "hybrid", begin, restore, tuple(made), evict, kept, 0.0, 0.0, 0.0, {})
+    return Plan("adaptive", "hybrid", begin, restore, tuple(made), evict, kept, 0.0, 0.0)
 
 
 def run(executor, prompt, todo, cancel_after=None):
