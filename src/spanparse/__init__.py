@@ -5,6 +5,7 @@ from __future__ import annotations
 from spanparse.analysis import Analysis, analyse
 from spanparse.errors import (
     ConversationError,
+    MediaUnavailable,
     MissingExtra,
     SourceError,
     SpanparseError,
@@ -26,6 +27,7 @@ __all__ = [
     "Barrier",
     "ConversationError",
     "Limits",
+    "MediaUnavailable",
     "MessageSpan",
     "MissingExtra",
     "Part",

@@ -4,6 +4,7 @@
     ├── SourceError          a template or tokenizer cannot be read
     │   └── MissingExtra     … because an optional dependency is not installed
     ├── ConversationError    messages or tools are malformed; names message and field
+    │   └── MediaUnavailable … or hold media whose content is not at hand
     └── TemplateError        the template cannot be used
         ├── TemplateRefused  it raised on this conversation; carries its own message
         └── TemplateLimit    it ran past the caller's time or size limit
@@ -51,6 +52,10 @@ class ConversationError(SpanparseError):
         self.where = where
         self.reason = reason
         self.message = message
+
+
+class MediaUnavailable(ConversationError):
+    """A media part may be in order, but its content is not at hand: a URL that nobody fetches, a video, no content."""
 
 
 class TemplateError(SpanparseError):

@@ -26,6 +26,7 @@ def inspect(
     settings: options.Settings = None,
     tokenizer: options.Tokenizer = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="List every token with its span.")] = False,
+    mmproj: options.Mmproj = None,
     trust_content: options.TrustContent = False,
     no_generation_prompt: options.NoGenerationPrompt = False,
     as_json: options.Json = False,
@@ -67,7 +68,7 @@ def inspect(
             add_generation_prompt=not no_generation_prompt,
             stability=as_json,  # the view shows no barriers
         )
-    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, quick=not tokens)
+    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, quick=not tokens, mmproj=mmproj)
     if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
     if as_json:
@@ -103,7 +104,7 @@ def _show(
 
     rendering = prompt.rendering
     exact = "exact" if rendering.exact else f"inexact: {rendering.reason}"
-    count = f"tokens unknown: {why_none}" if token_map is None else f"{token_map.count} tokens"
+    count = f"tokens unknown: {why_none}" if token_map is None else _count(token_map)
     facts = [prompt.template.source, f"family {rendering.family}", f"{len(rendering.text)} characters", count, exact]
     screen.print(printable(" · ".join(facts)), style="bold", markup=False, soft_wrap=True)
     if prompt.sample is not None:
@@ -113,3 +114,10 @@ def _show(
     show_table(screen, span_table(rendering, token_map))
     if list_tokens and token_map is not None:
         show_table(screen, token_table(rendering, token_map))
+
+
+def _count(token_map: TokenMap) -> str:
+    if not token_map.media_known:
+        return "tokens unknown: they depend on media"
+    about = "" if all(run.exact for run in token_map.media) else "about "
+    return f"{about}{token_map.count} tokens"

@@ -40,6 +40,15 @@ Tokenizer = Annotated[
         help="A tokenizer.json or its folder, a .gguf file, or a tiny model's name. [default: what SOURCE carries]",
     ),
 ]
+Mmproj = Annotated[
+    str | None,
+    typer.Option(
+        "--mmproj",
+        metavar="GGUF|KIND",
+        help="A projector file, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, qwen3a): how many tokens media "
+        "take, exactly. [default: estimates]",
+    ),
+]
 TrustContent = Annotated[
     bool, typer.Option("--trust-content", help="Let text of messages be read as control tokens too.")
 ]

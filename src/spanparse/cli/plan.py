@@ -169,7 +169,15 @@ def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None
         for barrier in token_map.places
     ]
     stored = {} if existing is None else _stored(existing, name or "", token_map.count)
-    body = {"schema_version": 1, "prompt_tokens": token_map.count, "candidates": candidates, **fields, **stored}
+    media = [{"begin": run.begin, "end": run.begin + run.n_tokens} for run in token_map.media]
+    body = {
+        "schema_version": 1,
+        "prompt_tokens": token_map.count,
+        "candidates": candidates,
+        "forbidden": media,
+        **fields,
+        **stored,
+    }
     with _named(lambda field: name if field in stored else None):
         return planner.PlanRequest.from_json(json.dumps(body))
 

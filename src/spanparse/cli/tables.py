@@ -96,16 +96,26 @@ class _SpanTable:
 
 
 def token_table(rendering: Rendering, token_map: TokenMap) -> Table:
-    """A row for every token: number, id, the text it stands for, and whose it is."""
+    """A row for every token: number, id, the text it stands for, and whose it is. Tokens of media share one."""
     columns = ("token", "id", "characters", "text", "#", "role", "part")
     table = new_table(*columns, right=("token", "id", "characters", "#"))
     found = tiles(rendering)
     starts = [tile.start for tile in found]
+    runs = {run.begin: run for run in token_map.media}
+    media_end = 0
     bounds = pairwise([*token_map.offsets, len(rendering.text)])
     for number, (token, (start, end)) in enumerate(zip(token_map.ids, bounds, strict=True)):
+        if number < media_end:
+            continue
         tile = found[max(0, bisect_right(starts, start) - 1)]
-        shown = rendering.text[start:end].replace("\n", "⏎")
         index = "" if tile.message is None else str(tile.message)
-        cells = (str(number), str(token), f"{start}–{end}", shown, index, tile.owner, tile.kind)
+        if (run := runs.get(number)) is not None:
+            media_end = number + run.n_tokens
+            place = (f"{number}–{media_end}", "", f"{start}–{end}")
+            shown = f"{'' if run.exact else 'about '}{run.n_tokens} tokens, {run.n_pos} positions"
+        else:
+            place = (str(number), str(token), f"{start}–{end}")
+            shown = rendering.text[start:end].replace("\n", "⏎")
+        cells = (*place, shown, index, tile.owner, tile.kind)
         table.add_row(*map(cell, cells), style=ROLE_COLOURS.get(tile.owner, "white"))
     return table

@@ -31,22 +31,24 @@ def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | 
 
 
 def map_tokens(
-    prompt: Prompt, told: str | None, *, trust_content: bool, quick: bool = False
+    prompt: Prompt, told: str | None, *, trust_content: bool, quick: bool = False, mmproj: str | None = None
 ) -> tuple[TokenMap | None, str | None]:
-    """The tokens of a rendered prompt, and where there are none, why not. Raises as `find_backend`.
+    """The tokens of a rendered prompt, and where there are none, why not. Raises as `find_backend` and `fill_in`.
 
     With `quick` a GGUF's own vocabulary is left alone: llama.cpp may take seconds to load it.
     """
     own = prompt.template.tokenizer
-    if quick and told is None and own is not None and own.endswith(".gguf"):
+    if quick and mmproj is None and told is None and own is not None and own.endswith(".gguf"):
         return None, f"--tokenizer {own} gives them"
     backend, why_none = find_backend(told, prompt.template)
     if backend is None:
         return None, why_none
+    from spanparse.cli.media import fill_in
     from spanparse.tokens import token_map
 
     text = prompt.template.text
-    return token_map(prompt.rendering, backend, template=text, trust_content=trust_content), None
+    media = fill_in(prompt, backend, mmproj, told or own)
+    return token_map(prompt.rendering, backend, template=text, trust_content=trust_content, media=media), None
 
 
 def _load(spec: str) -> Backend:

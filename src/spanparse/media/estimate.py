@@ -67,11 +67,13 @@ def _squares(side: int, least: int, most: int, *, mrope: bool = False) -> Callab
     return size
 
 
-def _seconds(rate: int) -> Callable[[Media], Size]:
+def _seconds(rate: int, *, whole: bool = False) -> Callable[[Media], Size]:
+    """`rate` tokens a second; with `whole` for each second begun."""
+
     def size(media: Media) -> Size:
         if not isinstance(media, Audio):
             return _OTHER.size(media)
-        n_tokens = max(1, ceil(media.seconds * rate))
+        n_tokens = ceil(media.seconds) * rate if whole else max(1, ceil(media.seconds * rate))
         return Size(n_tokens, n_tokens)
 
     return size
@@ -89,7 +91,9 @@ _RULES: Final = {
     "<start_of_image>": Rule("gemma3: 256 tokens", _fixed(256), "<start_of_image>", "<end_of_image>"),
     "<|image|>": Rule("gemma4: a token for 48 x 48 pixels, 70 to 1120", _squares(48, 70, 1120), "<|image>", "<image|>"),
     "[IMG]": Rule("pixtral: a token for 28 x 28 pixels, 8 to 1024", _squares(28, 8, 1024), "", "[IMG_END]"),
-    "<|audio_pad|>": Rule("qwen-audio: 13 tokens a second", _seconds(13), "<|audio_start|>", "<|audio_end|>"),
+    "<|audio_pad|>": Rule(
+        "qwen-audio: 13 tokens for each second begun", _seconds(13, whole=True), "<|audio_start|>", "<|audio_end|>"
+    ),
     "<|audio|>": Rule("gemma4: 25 tokens a second", _seconds(25), "<|audio>", "<audio|>"),
 }
 

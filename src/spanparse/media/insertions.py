@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from spanparse.errors import ConversationError
+from spanparse.errors import MediaUnavailable
 from spanparse.media.estimate import estimate
 from spanparse.media.placeholders import Placeholder, find_placeholders
 from spanparse.media.read import Media, Place
@@ -22,7 +22,7 @@ def insertions(
     """What `token_map` puts in place of the placeholders of `media` in `rendering`.
 
     `expand` asks the runtime; without it numbers are estimated, for the rule that `backend` encodes the texts of.
-    Raises `ConversationError` for media that the template shows in no known way, or not at all.
+    Raises `MediaUnavailable` for media that the template shows in no known way, or not at all.
     """
     found = find_placeholders(rendering)
     _check_shown(rendering, media, found)
@@ -59,4 +59,4 @@ def _check_shown(rendering: Rendering, media: Mapping[Place, Media], found: list
                 if texts
                 else "shows nothing of it"
             )
-            raise ConversationError(f"messages[{message}].{source}", f"the template {what}", message)
+            raise MediaUnavailable(f"messages[{message}].{source}", f"the template {what}", message)

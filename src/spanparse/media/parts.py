@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from spanparse.errors import ConversationError
+from spanparse.errors import ConversationError, MediaUnavailable
 from spanparse.files import read_bounded
 from spanparse.ownership.parts import is_media
 
@@ -45,10 +45,10 @@ class MediaPart:
 
     @property
     def kind(self) -> MediaKind:
-        """Raises `ConversationError` for a part that is neither text nor media, such as a document."""
+        """Raises `MediaUnavailable` for a part that is neither text nor media, such as a document."""
         kind = _KINDS.get(str(self.fields.get("type")))
         if kind is None:
-            self.refuse(f"a part of type {self.fields.get('type')!r} is neither text nor image nor audio")
+            self.unavailable(f"a part of type {self.fields.get('type')!r} is neither text nor image nor audio")
         return kind
 
     def read(self, *, files: bool) -> bytes:
@@ -56,7 +56,7 @@ class MediaPart:
 
         They are in a `data:` URL, in base64 (`data` of `input_audio`, `base64`), plain `bytes`, or with `files` in a
         file of this machine, named by its path or a `file:` URL. Nothing is ever fetched from a network. Raises
-        `ConversationError` naming the part.
+        `ConversationError` naming the part, `MediaUnavailable` where nothing is wrong with it.
         """
         key, value = self._carried()
         if isinstance(value, (bytes, bytearray)):
@@ -79,6 +79,10 @@ class MediaPart:
         """Raises `ConversationError` about this part."""
         raise ConversationError(self.where, reason, self.message)
 
+    def unavailable(self, reason: str) -> NoReturn:
+        """Raises `MediaUnavailable` about this part."""
+        raise MediaUnavailable(self.where, reason, self.message)
+
     def _carried(self) -> tuple[str, Any]:
         """The field that holds the bytes or says where they are, inside the object named after the type if any."""
         inner = self.fields.get(str(self.fields.get("type")))
@@ -87,7 +91,7 @@ class MediaPart:
             if fields.get(key) is not None:
                 return key, fields[key]
         if inner is None or isinstance(inner, dict):
-            self.refuse(f"carries no {self.kind} (a data: URL, a path, or bytes)")
+            self.unavailable(f"carries no {self.kind} (a data: URL, a path, or bytes)")
         return str(self.fields["type"]), inner
 
     def _data_url(self, url: str) -> bytes:
@@ -109,9 +113,9 @@ class MediaPart:
     def _file(self, name: str, files: bool) -> bytes:
         scheme = urlsplit(name).scheme.lower() if "://" in name else "file"
         if scheme != "file":
-            self.refuse(f"{scheme}: URLs are not fetched; send the bytes as a data: URL")
+            self.unavailable(f"{scheme}: URLs are not fetched; send the bytes as a data: URL")
         if not files:
-            self.refuse("files of this machine are not read here; send the bytes as a data: URL")
+            self.unavailable("files of this machine are not read here; send the bytes as a data: URL")
         path = Path(unquote(name[len("file://") :]) if "://" in name else name)
         try:
             if not path.is_file():

@@ -21,10 +21,11 @@ def read_media(messages: list[dict[str, Any]], *, files: bool = False) -> dict[P
 def decode(part: MediaPart, *, files: bool = False) -> Media:
     """The decoded content of a part. With `files` it may name a file of this machine, which a server must not allow.
 
-    Raises `ConversationError` naming the part for what cannot be read, and for every video, whose frames only an ffmpeg
-    of the machine could tell; `MissingExtra` without the library that decodes it.
+    Raises `ConversationError` naming the part for what cannot be read; `MediaUnavailable` for what is not at hand and
+    for every video, whose frames only an ffmpeg of the machine could tell; `MissingExtra` without the library that
+    decodes it.
     """
     if part.kind == "video":
-        part.refuse("video is not supported; send frames of it as images")
+        part.unavailable("video is not supported; send frames of it as images")
     data = part.read(files=files)
     return decode_image(part, data) if part.kind == "image" else decode_audio(part, data)
