@@ -35,6 +35,7 @@ LARGE_TEXTS = {
     "repeated text": "{{ 'a' * 10**9 }}",
     "repeated text, number first": "{{ 10**9 * 'a' }}",
     "repeated content": "{{ messages[0].content * 10**8 }}",
+    "repeated nothing": NS + "{% set ns.t = messages[0].content[:0] %}" + forever("{% set x = ns.t * 10**7 %}"),
     "doubled with a tilde": repeat("{% set x = x ~ x %}", 40, X),
     "doubled with a plus": repeat("{% set x = x + x %}", 40, X),
     "doubled content": repeat("{% set x = x + x %}", 40, "{% set x = messages[0].content %}"),

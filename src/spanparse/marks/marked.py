@@ -51,6 +51,11 @@ class Marked(str):
     def __reduce__(self) -> Any:
         return Marked, (str.__str__(self), self._runs)
 
+    def _is_of_one_origin(self) -> bool:
+        """Whether no character differs in origin from another."""
+        runs = self._runs
+        return not runs or (len(runs) == 1 and runs[0].end - runs[0].start == len(self))
+
     def _cut(self, start: int, end: int) -> Marked:
         """The slice [start, end) with 0 <= start <= end <= len(self)."""
         text = str.__getitem__(self, slice(start, end))
@@ -113,9 +118,11 @@ class Marked(str):
         return concat((other, self))
 
     def __mul__(self, count: SupportsIndex) -> Marked:
-        if len(self._runs) == 1 and self._runs[0].end - self._runs[0].start == len(self):
-            text = str.__mul__(self, count)
-            return self if len(text) == len(self) else Marked.whole(text, self._runs[0].origin)
+        text = str.__mul__(self, count)
+        if len(text) == len(self):
+            return self
+        if self._is_of_one_origin():
+            return Marked.whole(text, self._runs[0].origin) if self._runs else Marked(text)
         return concat([self] * operator.index(count))
 
     __rmul__ = __mul__
