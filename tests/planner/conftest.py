@@ -7,8 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from planner import Budget, Candidate, Eviction, Existing, Plan, PlanRequest, plan
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 Prompt = tuple[tuple[int, ...], tuple[Candidate, ...]]
 
