@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MAX_PIXELS: Final = 64_000_000
 """The most pixels that are decoded: 192 MB of them."""
 
-# Nothing that runs programs (EPS), and no container of documents (PDF).
-_FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+# What browsers show. Nothing that runs programs (EPS), no containers of documents (PDF) or of other codecs (TIFF).
+_FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Image:
 
 
 def decode_image(part: MediaPart, data: bytes) -> Image:
-    """The image in a PNG, JPEG, WebP, GIF, BMP or TIFF file: the first frame, upright, transparency ignored.
+    """The image in a PNG, JPEG, WebP, GIF or BMP file: the first frame, upright, transparency ignored.
 
     Raises `ConversationError` naming the part if the file is broken, cut short or too large, `MissingExtra` without
     Pillow.
