@@ -87,8 +87,8 @@ def _named(request: PlanRequest, evict: Sequence[Eviction]) -> tuple[Eviction, .
 def _interruptible(situation: Situation, placement: Placement) -> Placement:
     """With states on the way wherever saves are more than a stride apart; each goes at the next save.
 
-    They use the room of the saves to come. Where all that the policy keeps is stored already and fills the budget there
-    is none, and what comes after can only be evaluated in one go.
+    They use the room of the saves to come; where there is none, what is worth least goes for good: no state is worth a
+    prompt that is never done.
     """
     request = situation.request
     stride = stride_of(request)
@@ -109,7 +109,7 @@ class _Shelf:
     """What is stored while a placement is executed with states on the way, and the evictions that makes."""
 
     def __init__(self, situation: Situation, placement: Placement) -> None:
-        self._request = situation.request
+        self._request, self._prior = situation.request, situation.prior
         self._stored = {existing.offset: self._request.size_of(existing) for existing in situation.held}
         self.evict = [eviction for eviction in placement.evict if eviction.before is None]
         for eviction in self.evict:
@@ -118,24 +118,29 @@ class _Shelf:
         self._passing: int | None = None
 
     def put(self, offset: int, *, passing: bool) -> bool:
-        """Store a state and evict what is due or must make room for it; False if it is on the way and finds no room."""
+        """Store a state and evict what is due or must make room for it; False if the budget is less than one state."""
         size = self._request.bytes_at(offset)
-        if passing and not self._fits(size, self._passing, *(eviction.offset for eviction in self._todo)):
+        if not fits(self._request.budget, 1, size):
             return False
         if self._passing is not None:
             del self._stored[self._passing]
             self.evict.append(Eviction(self._passing, "the next state on the way is about to be saved", offset))
-        while self._todo and (not self._fits(size) if passing else (self._todo[0].before or 0) <= offset):
-            eviction = self._todo.pop(0)
-            del self._stored[eviction.offset]
-            self.evict.append(replace(eviction, before=offset))
+        while self._todo and (self._todo[0].before or 0) <= offset:
+            self._give_up(self._todo.pop(0), offset)
+        while not fits(self._request.budget, len(self._stored) + 1, sum(self._stored.values()) + size):
+            self._give_up(self._todo.pop(0) if self._todo else self._least(), offset)
         self._stored[offset] = size
         self._passing = offset if passing else None
         return True
 
-    def _fits(self, size: int, *without: int | None) -> bool:
-        left = [held for offset, held in self._stored.items() if offset not in without]
-        return fits(self._request.budget, len(left) + 1, sum(left) + size)
+    def _give_up(self, eviction: Eviction, before: int) -> None:
+        del self._stored[eviction.offset]
+        self.evict.append(replace(eviction, before=before))
+
+    def _least(self) -> Eviction:
+        replay = self._prior.replay
+        offset = min(self._stored, key=lambda offset: replay(sorted(self._stored.keys() - {offset})))
+        return Eviction(offset, "of what is stored it saves least, and the states on the way need room")
 
 
 def _steps(situation: Situation, placement: Placement) -> tuple[Step, ...]:
