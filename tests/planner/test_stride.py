@@ -130,7 +130,8 @@ def test_without_a_timeout_there_is_no_stride() -> None:
 
 
 def test_a_state_on_the_way_goes_at_the_next_save_and_is_not_kept() -> None:
-    made = plan(PlanRequest(150_000, timeout=90.0, budget=Budget(2)))
+    candidates = (Candidate(9000, "system_end"), Candidate(149_996, "generation_prompt"))
+    made = plan(PlanRequest(150_000, candidates, timeout=90.0, budget=Budget(2)))
     passing = [step.end for step in made.steps if step.kind == "stride" and step.end not in made.kept]
     assert passing
     assert [eviction.offset for eviction in made.evict] == passing
