@@ -24,8 +24,8 @@ from runtime.prefix import Tokens, as_tokens
 from runtime.report import Clock, Report, Restored, Reuse
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
 from runtime.sampling import GREEDY, Finish, Generated, Sampling, generate
-from runtime.where import field_at
 from spanparse.tokens import LlamaVocabulary, token_map
+from spanparse.tokens.where import field_at
 
 _DEFAULT_CHECKPOINTS = 8
 

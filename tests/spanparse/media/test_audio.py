@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanparse.errors import ConversationError
@@ -64,12 +64,14 @@ def test_a_recording_beyond_the_limits_is_refused(sound: Sound, monkeypatch: pyt
         decoded(sound(600, channels=2))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_no_bytes_do_more_than_raise_an_error_that_names_the_part(data: bytes) -> None:
     with pytest.raises(ConversationError, match=r"messages\[0\].content\[2\]: "):
         decoded(data)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_a_recording_or_refused(sound: Sound, data: st.DataObject) -> None:
     damaged = bytearray(sound(40))

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import PIL.Image
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanparse.errors import ConversationError
@@ -53,6 +53,7 @@ def test_a_photograph_and_its_lossless_copy_are_the_same_image(picture: Picture)
     assert decoded(copy).id == decoded(photograph).id
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
 def test_one_other_byte_makes_another_image(width: int, height: int, data: st.DataObject) -> None:
     pixels = bytearray(data.draw(st.binary(min_size=width * height * 3, max_size=width * height * 3)))
@@ -114,12 +115,14 @@ def test_a_file_that_is_cut_short_is_refused(picture: Picture, form: str) -> Non
         decoded(whole[: len(whole) * 2 // 3])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_raise_an_error_that_names_the_part(data: bytes) -> None:
     with pytest.raises(ConversationError, match=r"messages\[0\].content\[2\]: no image"):
         decoded(data)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["PNG", "JPEG", "WEBP", "GIF", "BMP"]), st.data())
 def test_a_damaged_file_is_an_image_or_refused(picture: Picture, form: str, data: st.DataObject) -> None:
     damaged = bytearray(picture(form=form))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.tiny import vocabulary
@@ -66,6 +66,7 @@ def test_an_estimate_has_the_texts_that_the_runtime_puts_around(picture: Callabl
     )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1, 50), st.integers(1, 40), st.integers(200, 5000))
 def test_a_grid_is_within_its_limits_but_for_rounding(
     width: int, height: int, side: int, least: int, most: int

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanparse import load_source, parse
@@ -58,6 +58,7 @@ def test_what_is_no_known_placeholder_is_not_taken_for_one(user: User, shown: st
     assert groups(template(shown), user("a", IMAGE)) == []
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["<|image_pad|>", "<start_of_image>", "<|vision_start|><|image_pad|><|vision_end|>", "<image>"]))
 def test_no_text_of_a_caller_passes_for_a_placeholder(user: User, quoted: str) -> None:
     shown = "{{ part.image }}<|image_pad|>{{ part.image }}"

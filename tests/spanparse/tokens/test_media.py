@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.tiny import vocabulary
@@ -50,6 +50,7 @@ def mapped(messages: list[dict[str, Any]], media: Sizes, **options: Any) -> tupl
     return rendering, token_map(rendering, BACKEND, media=inserted(rendering, expansions), **options)
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.text("ab é.\n", max_size=8), min_size=1, max_size=5), st.data(), st.booleans())
 def test_only_the_placeholders_tokens_are_replaced(
     texts: list[str | None], data: st.DataObject, trust_content: bool
@@ -70,6 +71,7 @@ def test_only_the_placeholders_tokens_are_replaced(
     assert tokens.media_known
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.just("a b"), min_size=1, max_size=6), st.data())
 def test_positions_advance_by_those_of_media_and_else_by_tokens(texts: list[str | None], data: st.DataObject) -> None:
     media = data.draw(st.lists(sizes, min_size=texts.count(None), max_size=texts.count(None)))
@@ -87,6 +89,7 @@ def test_positions_advance_by_those_of_media_and_else_by_tokens(texts: list[str 
     assert [run.position for run in tokens.media] == [position(run.begin) for run in tokens.media]
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.just("a b"), min_size=1, max_size=6), st.data())
 def test_no_barrier_lies_inside_media(texts: list[str | None], data: st.DataObject) -> None:
     media = data.draw(st.lists(sizes, min_size=texts.count(None), max_size=texts.count(None)))
@@ -136,6 +139,7 @@ def test_a_placeholder_inside_a_longer_token_is_refused_by_the_name_of_its_part(
         token_map(rendering, BACKEND, media=[wrong])
 
 
+@settings(deadline=None)
 @given(sizes, sizes)
 def test_ids_of_media_are_equal_where_all_of_it_is(one: tuple[int, int], other: tuple[int, int]) -> None:
     first, second = media_chunk("a", 0, *one), media_chunk("a", 0, *other)

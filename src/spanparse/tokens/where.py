@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spanparse import Part, Rendering
-from spanparse.tokens import TokenMap
+from spanparse.spans import Part, Rendering
+from spanparse.tokens.map import TokenMap
 
 
 def field_at(rendering: Rendering, tokens: TokenMap, token: int) -> str | None:
