@@ -1,22 +1,23 @@
 """Our own policy: new and old checkpoints compete for the budget in one optimisation.
 
-It keeps the set that makes expected replay plus the price of saving least (`selection`). The offsets that templates and
-clients roll back to are pinned: a stored one is given up only if the budget is less than the pins, and a new one is
-saved whenever that pays for itself. Without the pins, in a long tool loop, an ever denser tail would win over a
-rollback that is rare but certain to come. If the budget is less than the pins, the tail is kept first and the most
-useful pins beside it: the prior looks one prompt ahead, and a tail that is not saved is replayed by every prompt until
-one is, a tail that grows all the while.
+It keeps the set that makes expected replay plus the price of saving least (`selection`). Of a prompt whose messages
+are known, the offsets that templates and clients roll back to are pinned: a stored one is given up only if the budget
+is less than the pins, and a new one is saved whenever that pays for itself. Without the pins, in a long tool loop, an
+ever denser tail would win over a rollback that is rare but certain to come. If the budget is less than the pins, the
+tail is kept first and the most useful pins beside it: the prior looks one prompt ahead, and a tail that is not saved is
+replayed by every prompt until one is, a tail that grows all the while. Of other prompts the prior knows from real
+sessions how often each place is returned to in the long run, and nothing is pinned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
 from typing import NamedTuple, final
 
 from planner.outcome import Eviction
 from planner.request import Kind, PlanRequest
-from planner.roles import NEAR_END, Roles
+from planner.roles import Roles, near_end
 from planner.selection import Point, select
 from planner.situation import Mark, Placement, Situation, fits
 
@@ -40,22 +41,34 @@ class _Place(NamedTuple):
 
 def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
-    request, prior = situation.request, situation.prior
     places = possible_places(situation)
-    costs = request.costs
-    tail = _tail(situation, places)
-    pins = set(_pins(situation.roles, request))
-    some = [place for place in places if place.offset in pins or place.offset == tail]
-    # Where sizes differ, the bytes may not hold even the tail.
-    for points in (
-        _points(places, _required(situation, places) | {tail}),
-        _points(some, {tail}),
-        _points(some, set()),
-    ):
-        chosen = select(points, prior, request.budget, rate=costs.seconds_per_token, per_restore=costs.per_restore)
+    chosen = None
+    for points in _wishes(situation, places):
+        chosen = best_of(points, situation)
         if chosen is not None:
             break
     return _placement(situation, places, set(chosen or ()))
+
+
+def best_of(points: list[Point], situation: Situation) -> tuple[int, ...] | None:
+    """The offsets that make expected seconds least, None if the budget is less than the required."""
+    prior, costs = situation.prior, situation.request.costs
+    rate, per_restore = prior.rate * costs.seconds_per_token, prior.rate * costs.per_restore
+    return select(points, prior, situation.request.budget, rate=rate, per_restore=per_restore)
+
+
+def _wishes(situation: Situation, places: list[_Place]) -> Iterator[list[Point]]:
+    """What to choose from, with what is required; the next if the budget cannot hold that."""
+    if situation.roles.marked:
+        tail = _tail(situation, places)
+        pins = set(_pins(situation.roles, situation.request))
+        some = [place for place in places if place.offset in pins or place.offset == tail]
+        yield _points(places, _required(situation, places) | {tail})
+        yield _points(some, {tail})
+        # Where sizes differ, the bytes may not hold even the tail.
+        yield _points(some, set())
+    else:
+        yield _points(places, set())
 
 
 def possible_places(situation: Situation) -> list[_Place]:
@@ -63,26 +76,29 @@ def possible_places(situation: Situation) -> list[_Place]:
     request, n = situation.request, situation.request.prompt_tokens
     costs = request.costs
     kinds: dict[int, Kind] = dict.fromkeys(_strides(situation), "stride")
-    kinds[n - NEAR_END] = "near_end"
+    kinds |= dict.fromkeys(near_end(request), "near_end")
     kinds |= {end: "media_end" for _, end in request.forbidden}
     kinds |= {candidate.offset: candidate.kind for candidate in request.candidates}
     kinds |= {offset: "wanted" for offset in request.wanted if offset not in kinds}
+    kinds |= {likely.offset: "likely" for likely in request.likely if likely.offset not in kinds}
     kinds[n] = "prompt_end"
     places = {
         e.offset: _Place(e.offset, kinds.get(e.offset, "custom"), request.size_of(e), 0.0, True) for e in situation.held
     }
     for offset, kind in kinds.items():
-        if situation.begin < offset and offset not in places and request.allows(offset):
+        # Inside a block nobody can tell whether the next prompt is still the same.
+        aligned = offset % request.block == 0 or offset == n
+        if situation.begin < offset and offset not in places and aligned and request.allows(offset):
             seconds = costs.per_save + (costs.per_break if offset < n else 0.0)
             price = max(seconds, _LEAST_GAIN * costs.seconds_per_token)
-            places[offset] = _Place(offset, kind, request.state_bytes, price, False)
+            places[offset] = _Place(offset, kind, request.bytes_at(offset), price, False)
     return [places[offset] for offset in sorted(places)]
 
 
 def _strides(situation: Situation) -> Iterable[int]:
     """Multiples of n_ubatch (doubled while they are too many) where neighbouring candidates are further apart."""
     request, begin = situation.request, situation.begin
-    step = request.n_ubatch
+    step = -(-request.n_ubatch // request.block) * request.block
     while (request.prompt_tokens - begin) // step > _MOST_STRIDES:
         step *= 2
     known = sorted({begin, request.prompt_tokens, *(c.offset for c in request.candidates if c.offset > begin)})
@@ -134,7 +150,7 @@ def _pays(situation: Situation, kept: list[int], place: _Place) -> bool:
     """Whether a checkpoint is stored already, or beside `kept` saves more replay than it costs."""
     prior = situation.prior
     gain = prior.replay(kept) - prior.replay(sorted({*kept, place.offset}))
-    return place.held or gain * situation.request.costs.seconds_per_token >= place.price
+    return place.held or prior.rate * gain * situation.request.costs.seconds_per_token >= place.price
 
 
 def _points(places: Iterable[_Place], required: Set[int | None]) -> list[Point]:
@@ -189,4 +205,6 @@ def _reason(situation: Situation, place: _Place) -> str:
         return "the prompt's end, saved after the decode that completes it: no break"
     if place.kind in ("wanted", "media_end"):
         return "a client declared this offset" if place.kind == "wanted" else "media ends here: it is dear to evaluate"
+    if place.kind == "likely":
+        return "learned split: earlier prompts parted here"
     return f"keeps a later divergence near: {n - place.offset} tokens before the prompt's end"

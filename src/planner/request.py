@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 from typing import Literal, final, get_args
 
 MemoryKind = Literal["dense", "swa", "recurrent", "hybrid", "swa+recurrent"]
-PolicyName = Literal["adaptive", "barriers", "deferred", "every-n", "near-end-pair", "none", "shallow"]
+PolicyName = Literal[
+    "adaptive",
+    "barriers",
+    "deferred",
+    "even",
+    "every-n",
+    "log-spaced",
+    "marconi",
+    "near-end-pair",
+    "none",
+    "shallow",
+    "smallest-gap",
+    "variance",
+]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 """Every policy's name."""
 
@@ -139,7 +152,7 @@ class PlanRequest:
     n_batch, n_ubatch: llama.cpp's batch sizes in tokens.
     policy: the placement policy; `planner.POLICIES` lists them.
     min_step: smallest distance of ordinary user messages that `barriers` saves (llama.cpp's --checkpoint-min-step).
-    every_n: the step of `every-n`.
+    every_n: the step of `every-n` and the least distance of what `variance` saves between batches.
 
     Raises PlanRequestError, naming the field, if a value is out of its range.
     """
@@ -181,10 +194,8 @@ class PlanRequest:
         return read_request(text)
 
     def allows(self, offset: int) -> bool:
-        """Whether a state may be saved at `offset`: inside the prompt, at a block's end and not inside a media part."""
-        if not 0 < offset <= self.prompt_tokens or (offset % self.block and offset < self.prompt_tokens):
-            return False
-        return not any(begin < offset < end for begin, end in self.forbidden)
+        """Whether a state may be saved at `offset`: inside the prompt and not inside a media part."""
+        return 0 < offset <= self.prompt_tokens and not any(begin < offset < end for begin, end in self.forbidden)
 
     def size_of(self, existing: Existing) -> int:
         """Bytes that a stored checkpoint counts for in the budget."""

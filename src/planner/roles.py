@@ -18,6 +18,8 @@ NEAR_END = 4
 class Roles(NamedTuple):
     """Offsets in tokens, None where the prompt has no such place.
 
+    marked: whether more is known of the messages than where the first of them begins.
+    tools_end: where the tools block ends.
     system_end: where a new conversation with the same system text and tools parts from this one.
     last_user_start: where it parts when the last user message is edited.
     last_user_end: where it parts when a template drops the reasoning of the turn that a new user message ends; what
@@ -26,6 +28,8 @@ class Roles(NamedTuple):
     messages_end: where the answer begins: the start of the generation prompt, or a few tokens before the prompt's end.
     """
 
+    marked: bool
+    tools_end: int | None
     system_end: int | None
     last_user_start: int | None
     last_user_end: int | None
@@ -40,12 +44,23 @@ def roles_of(request: PlanRequest) -> Roles:
     # The barrier between system text and the first user message is called system_end; without either it begins at 0.
     user_start = _last(barriers, "user_start") or system_end or 0
     return Roles(
+        marked=any(c.kind != "system_end" for c in barriers),
+        tools_end=max((c.offset for c in request.candidates if c.kind == "tools_end"), default=None),
         system_end=system_end,
         last_user_start=user_start or None,
         last_user_end=next((c.offset for c in barriers if c.offset > user_start), None),
         last_stable=_last_stable(barriers),
         messages_end=_messages_end(request, barriers),
     )
+
+
+def near_end(request: PlanRequest) -> list[int]:
+    """Offsets just before the prompt's end, one to four steps from it; a step is a block, or `NEAR_END` tokens where
+    every token counts. Only the first of those then, since a generation prompt is not longer."""
+    if request.block == 1:
+        return [request.prompt_tokens - NEAR_END]
+    end = request.prompt_tokens // request.block
+    return [i * request.block for i in range(end - 1, max(0, end - 5), -1)]
 
 
 def _last(barriers: Iterable[Candidate], kind: str) -> int | None:

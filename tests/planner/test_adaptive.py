@@ -7,6 +7,7 @@ import pytest
 from planner import Budget, Candidate, Costs, Existing, Plan, PlanRequest, plan
 
 FREE = Costs(per_break=0.0, per_save=0.0, per_restore=0.0)
+SLOW = Costs(per_save=0.5)
 PIPELINE = Costs(per_break=10.0)
 
 AGENT = (
@@ -33,8 +34,8 @@ def test_no_more_is_saved_than_the_budget_allows(k: int) -> None:
 
 
 def test_without_a_limit_only_what_pays_is_saved() -> None:
-    made = planned(candidates=AGENT, budget=Budget())
-    assert len(AGENT) > len(made.saves) > 8
+    cheap, dear = planned(candidates=AGENT, budget=Budget()), planned(candidates=AGENT, budget=Budget(), costs=SLOW)
+    assert len(cheap.saves) > 2 * len(dear.saves) > 8
 
 
 def test_pinned_states_outlive_all_others() -> None:
@@ -126,7 +127,7 @@ def test_a_long_message_is_divided() -> None:
     made = planned(80_000, k=8)
     gaps = [b - a for a, b in zip((0, *made.kept), made.kept, strict=False)]
     assert max(gaps) <= 80_000 / 3
-    assert made.saves[-1] == 79_996
+    assert made.saves[-1] > 79_488
 
 
 def test_media_are_never_split_and_their_end_is_saved() -> None:

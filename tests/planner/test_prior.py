@@ -58,7 +58,7 @@ def test_another_state_never_adds_replay(length: int, data: st.DataObject) -> No
 
 
 def test_the_same_prompt_again_needs_a_state_before_its_last_token() -> None:
-    prior = prior_for(1000)
+    prior = prior_for(1000, (Candidate(900, "user_start"),))
     assert prior.replay([999]) < prior.replay([1000]) - 0.05 * 900
 
 

@@ -88,11 +88,6 @@ def test_an_unknown_size_counts_as_the_bytes_of_a_state() -> None:
     assert request.size_of(Existing(1, 70)) == 70
 
 
-def test_a_state_may_be_saved_at_the_end_of_a_block_or_of_the_prompt() -> None:
-    request = PlanRequest(1000, block=64)
-    assert [offset for offset in range(920, 1002) if request.allows(offset)] == [960, 1000]
-
-
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
 def test_an_expectation_that_is_no_probability_is_refused(weight: float) -> None:
     with pytest.raises(PlanRequestError, match=r"likely\[0\]\.weight"):

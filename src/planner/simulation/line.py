@@ -1,0 +1,102 @@
+"""Replay on a memory that is a line: one slot, one conversation at a time.
+
+A request restores the largest checkpoint that is not past the prefix it shares with the request before it;
+checkpoints past that prefix are lost. The tip, the state at the end of that request's prompt, serves a prompt that
+extends it; answers are not credited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.learning import Divergence, Planner
+from planner.outcome import Plan
+from planner.request import Existing, PlanRequest
+from planner.simulation.outcome import Outcome, Reason
+from planner.simulation.session import Prompt, Session
+
+
+def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: bool = True) -> Iterator[Outcome]:
+    """What each prompt costs. `base` has policy, budget, costs and so on; `planner` makes the plans, and learns.
+
+    `main`: leave the prompts of sub-agents out.
+    """
+    stored: dict[int, Existing] = {}
+    lost: set[int] = set()
+    before: int | None = None
+    for i, prompt in enumerate(session.prompts):
+        if main and not prompt.main:
+            continue
+        first = before is None
+        length, shared = (0, 0) if before is None else (session.prompts[before].length, session.common(i, before))
+        before = i
+        bound = max(session.least, prompt.length - shared)
+        if bound == 0:
+            # The tip holds all of it, and this kind of trace counts a repetition as nothing.
+            kept, size = tuple(sorted(stored)), sum(existing.bytes for existing in stored.values())
+            yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, size)
+            continue
+        static = static_of(prompt)
+        if not first and shared < length:
+            planner.observe(Divergence(shared, length, session.name, session.tools, static))
+        request = replace(
+            base,
+            prompt_tokens=prompt.length,
+            candidates=prompt.candidates,
+            common_prefix=shared,
+            live=length or None,
+            existing=tuple(stored.values()),
+            block=session.block,
+        )
+        plan = planner.plan(request, session=session.name, tools=session.tools, static=static)
+        begin = plan.restore.offset if plan.restore else 0
+        live = plan.restore is not None and plan.restore.source == "live"
+        lost = {offset for offset in lost if offset <= shared}
+        reason = None if first or live else _reason(request, begin, lost)
+        lost |= {eviction.offset for eviction in plan.evict if eviction.offset <= shared}
+        stored = carried_out(plan, request, stored)
+        lost -= stored.keys()
+        yield Outcome(
+            first=first,
+            length=prompt.length,
+            evaluated=prompt.length - begin,
+            bound=bound,
+            restored=begin,
+            shared=shared,
+            saves=len(plan.saves),
+            breaks=plan.breaks,
+            reason=reason,
+            kept=tuple(sorted(stored)),
+            bytes=sum(existing.bytes for existing in stored.values()),
+        )
+
+
+def static_of(prompt: Prompt) -> int:
+    """Tokens before which nothing but tools stand."""
+    return max((c.offset for c in prompt.candidates if c.kind == "tools_end"), default=0)
+
+
+def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -> dict[int, Existing]:
+    """What is stored once the plan has run, each a request older.
+
+    A state inside a block counts as one at the block's beginning, if that was evaluated: no more is known to be shared.
+    """
+    begin = plan.restore.offset if plan.restore else 0
+    kept = {offset: replace(stored[offset], age=stored[offset].age + 1) for offset in plan.kept if offset in stored}
+    for saved in plan.saves:
+        offset = saved // request.block * request.block
+        if offset > begin:
+            kept[offset] = Existing(offset, request.bytes_at(offset), 1)
+    return kept
+
+
+def _reason(request: PlanRequest, begin: int, lost: set[int]) -> Reason:
+    shared = request.common_prefix
+    if shared == 0:
+        return "no-common-prefix"
+    if begin >= min(shared, request.prompt_tokens - 1):
+        return "diverged"
+    if request.budget.checkpoints == 0:
+        return "budget"
+    return "evicted" if any(begin < offset <= shared for offset in lost) else "state-missing"

@@ -1,0 +1,39 @@
+"""A session: prompts in the order they came, and what any two of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+from planner.request import Candidate
+
+
+@final
+class Prompt(NamedTuple):
+    """One request. `length` in tokens; `candidates` as a plan request wants them; `main`: not a sub-agent's."""
+
+    length: int
+    candidates: tuple[Candidate, ...] = ()
+    main: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Prompts of one client on one memory.
+
+    name: how the trace calls it. tools: what the tools are, the same text for the same tools; None if unknown.
+    block: common prefixes are known in multiples of so many tokens.
+    least: tokens that a prompt evaluates although an earlier one holds all of it: 1, or 0 where a trace counts so.
+    common: how many leading tokens prompts i and j share, i the later one; all of j's if i extends it.
+    nearest: which prompt before i shares most with it, None for the first.
+    """
+
+    name: str
+    prompts: Sequence[Prompt]
+    common: Callable[[int, int], int]
+    nearest: Callable[[int], int | None]
+    tools: str | None = None
+    block: int = 1
+    least: int = 1

@@ -1,0 +1,102 @@
+"""How probable each kind of divergence is: expected numbers for each request, fitted on real sessions.
+
+`FITTED` is what `python bench/fit_prior.py TRACE` prints: 355 sessions of coding agents, every second one of a public
+trace (docs/simulate.md). They say how often a prompt returns to the ends of tools and system text, and how far
+before its end it parts otherwise. `EVENTS` are set by hand from what users report of chat templates, which rewrite what
+those sessions leave alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Divergences to come, as expected numbers for each request.
+
+    A checkpoint far back serves many requests to come and one at the end only the next, so the weights of places that
+    stay are higher than what a single request makes of them.
+
+    tools_end, system_end: prompts that part exactly there; after_system: a block later.
+    tools, system: spread evenly over the tools block, over the rest of the system text.
+    system_tail: one, two, … blocks before the end of the system text.
+    first_user: spread over the first 8, 32 and 128 blocks (of 64 tokens) after it.
+    tail: one, two, three and four blocks before the prompt's end.
+    distance: spread over distances of 4 … 8, 8 … 16, … blocks from the prompt's end.
+    even: for each token after the system text.
+    """
+
+    tools_end: float
+    system_end: float
+    after_system: float
+    tools: float
+    system: float
+    system_tail: tuple[float, ...]
+    first_user: tuple[float, float, float]
+    tail: tuple[float, ...]
+    distance: tuple[float, ...]
+    even: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Shares of what happens to a conversation whose messages are known, when its next prompt does not extend it.
+
+    resend: the same prompt again. prompt_end: the answer comes back otherwise, from its first token on; answer: the
+    generation prompt does. rewrite: reasoning after the last user message is dropped. last_user_start: that message is
+    edited. system_end: a new conversation begins. system_text: its system text differs late. wanted, media_end: offsets
+    that a client declared, ends of media. edit: a message is edited, the later the likelier. spread: anything else.
+    """
+
+    resend: float = 0.10
+    prompt_end: float = 0.05
+    answer: float = 0.15
+    rewrite: float = 0.25
+    last_user_start: float = 0.08
+    system_end: float = 0.12
+    system_text: float = 0.08
+    wanted: float = 0.15
+    media_end: float = 0.10
+    edit: float = 0.15
+    spread: float = 0.10
+
+
+EVENTS = Events()
+
+FITTED = Weights(
+    tools_end=0.004,
+    system_end=0.03,
+    after_system=0.02,
+    tools=0.02,
+    system=0.012,
+    system_tail=(0.002, 0.008, 0.009, 0.018, 0.006, 0.003, 0.002, 0.0013, 0.002, 0.002),
+    first_user=(0.001, 0.002, 0.002),
+    tail=(0.06, 0.01, 0.002, 0.0007),
+    distance=(0.0012,) * 11,
+    even=6e-8,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What each divergence that was seen adds to the expectation of another at the same offset.
+
+    session: in the same session, for each of the first `most`. tools: all those seen with the same tools, and
+    tools_doubt how many must be seen to be believed by half. everywhere, everywhere_doubt: the same for offsets inside
+    the tools block, whatever the tools.
+    """
+
+    session: float
+    most: int
+    tools: float
+    tools_doubt: float
+    everywhere: float
+    everywhere_doubt: float
+
+
+LEARNED = Learned(session=0.06, most=4, tools=0.1, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from planner import Budget, Candidate, PlanRequest
+from planner.learning import Divergence, Planner
+
+PROMPT = PlanRequest(60_000, (Candidate(14_910, "system_end"),), budget=Budget(4))
+
+
+def test_a_place_inside_the_system_text_is_saved_once_prompts_parted_there() -> None:
+    planner = Planner()
+    assert 14_115 not in planner.plan(PROMPT).saves
+    planner.observe(Divergence(14_115, 50_000))
+    made = planner.plan(PROMPT)
+    assert 14_115 in made.saves
+    assert "learned split" in next(step.reason for step in made.steps if step.end == 14_115)
+
+
+def test_other_sessions_do_not_expect_what_one_has_done() -> None:
+    planner = Planner()
+    planner.observe(Divergence(14_115, 50_000, session="a"))
+    assert planner.expect("a")
+    assert not planner.expect("b")
+
+
+def test_sessions_with_the_same_tools_learn_from_each_other() -> None:
+    planner = Planner()
+    planner.observe(Divergence(14_115, 50_000, session="a", tools="x"))
+    assert [likely.offset for likely in planner.expect("b", tools="x")] == [14_115]
+    assert not planner.expect("b", tools="y")
+
+
+def test_a_place_inside_the_tools_is_expected_everywhere_once_it_was_met_twice() -> None:
+    planner = Planner()
+    planner.observe(Divergence(700, 50_000, session="a", tools="x", static=9000))
+    assert not planner.expect("b", tools="y", static=9000)
+    planner.observe(Divergence(700, 50_000, session="c", tools="z", static=9000))
+    assert [likely.offset for likely in planner.expect("b", tools="y", static=9000)] == [700]
+    assert not planner.expect("b", tools="y", static=600)
+
+
+def test_what_was_met_more_often_is_expected_more() -> None:
+    planner = Planner()
+    for offset in (100, 200, 200):
+        planner.observe(Divergence(offset, 50_000, tools="x"))
+    once, twice = planner.expect(tools="x")
+    assert twice.weight > once.weight
+
+
+@pytest.mark.parametrize("offset", [0, 49_000])
+def test_a_new_conversation_and_a_rewritten_end_teach_no_place(offset: int) -> None:
+    planner = Planner()
+    planner.observe(Divergence(offset, 50_000))
+    assert not planner.expect()
+
+
+def test_places_past_the_prompt_are_left_out() -> None:
+    planner = Planner()
+    planner.observe(Divergence(70_000, 90_000))
+    assert planner.plan(PROMPT).saves == Planner().plan(PROMPT).saves
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    planner = Planner()
+    for i in range(3000):
+        planner.observe(Divergence(i + 1, 50_000, session=str(i), tools="x"))
+    assert len(planner.expect(tools="x")) <= 16
+    assert not planner.expect("0")
+    assert planner.expect("2999")
