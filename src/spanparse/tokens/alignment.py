@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
@@ -12,44 +11,31 @@ from spanparse.tokens.base import Backend
 class Stretch(NamedTuple):
     """Text [start, end) and the tokens that it became when it was encoded on its own.
 
-    `prefix`: the tokeniser's dummy space was allowed before it. `marker`: it is the text of one marker.
+    `prefix`: the tokeniser's dummy space was allowed before it.
     """
 
     start: int
     end: int
     ids: list[int]
     prefix: bool
-    marker: bool
 
 
-def align(
-    text: str, begin: int, ids: list[int], stretches: Iterable[Stretch], backend: Backend
-) -> tuple[list[int], int | None]:
-    """Align `ids`, which are those of `stretches` one after another, with `text` from `begin` on.
+def align(stretch: Stretch, text: str, backend: Backend) -> list[int] | None:
+    """The start in `text` of each token, in characters; None if the tokens do not spell the stretch."""
+    part = text[stretch.start : stretch.end]
+    offsets = backend.pieces.offsets(stretch.ids, part, stretch.start)
+    return _around_added(stretch, part, backend) if offsets is None else offsets
 
-    What markers swallow lies in no stretch: no token begins in it. Returns the start of each token in characters, and
-    the first token for which the tokeniser's own word had to be taken, None if the bytes prove all of them.
 
-    Raises `SourceError` if the tokens of a stretch neither spell it nor can be aligned with it by the tokeniser.
+def align_as_told(stretch: Stretch, text: str, backend: Backend) -> list[int]:
+    """The same by the tokeniser's own word, for text that a normaliser changed.
+
+    Raises `SourceError` if it cannot tell.
     """
-    whole = backend.pieces.offsets(ids, text[begin:], begin)
-    if whole is not None:
-        return whole, None
-    offsets: list[int] = []
-    told = None
-    for stretch in stretches:
-        part = text[stretch.start : stretch.end]
-        if stretch.marker:
-            offsets.append(stretch.start)
-            continue
-        proven = backend.pieces.offsets(stretch.ids, part, stretch.start)
-        if proven is None:
-            proven = _around_added(stretch, part, backend)
-        if proven is None:
-            told = len(offsets) if told is None else told
-            proven = _told(stretch, part, backend)
-        offsets += proven
-    return offsets, told
+    told = backend.align(text[stretch.start : stretch.end], prefix=stretch.prefix)
+    if told is None or len(told) != len(stretch.ids):
+        raise SourceError(backend.name, f"its tokens do not spell the text from character {stretch.start} on")
+    return [stretch.start + offset for offset in told]
 
 
 def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | None:
@@ -77,10 +63,3 @@ def _around_added(stretch: Stretch, part: str, backend: Backend) -> list[int] | 
             at += 1
     after = pieces.offsets(stretch.ids[first:], part[at:], stretch.start + at)
     return None if after is None else offsets + after
-
-
-def _told(stretch: Stretch, part: str, backend: Backend) -> list[int]:
-    told = backend.align(part, prefix=stretch.prefix)
-    if told is None or len(told) != len(stretch.ids):
-        raise SourceError(backend.name, f"its tokens do not spell the text from character {stretch.start} on")
-    return [stretch.start + offset for offset in told]

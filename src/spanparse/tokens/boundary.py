@@ -15,6 +15,8 @@ class Boundaries:
         self._text = text
         self._encoding = encoding
         self._added = added
+        self._starts = [cut.outer_start for cut in encoding.cuts]
+        self._ends = [cut.end for cut in encoding.cuts]
         self._begun: dict[int, int] = {}
 
     def begun(self, offset: int) -> int:
@@ -37,9 +39,9 @@ class Boundaries:
         before.
         """
         cuts = self._encoding.cuts
-        last = bisect_right(cuts, offset, key=lambda cut: cut.end) - 1
+        last = bisect_right(self._ends, offset) - 1
         if last < 0 or cuts[last].outer_end < offset:
-            first = bisect_left(cuts, offset, key=lambda cut: cut.outer_start)
+            first = bisect_left(self._starts, offset)
             if not any_text and first < len(cuts) and self._begins(first, offset):
                 return self._encoding.cut_tokens[first]
         while last >= 0 and not self._closed(last):

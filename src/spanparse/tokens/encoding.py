@@ -12,7 +12,7 @@ from typing import NamedTuple
 from spanparse.errors import SourceError
 from spanparse.spans import Piece
 from spanparse.tokens.added import Cut
-from spanparse.tokens.alignment import Stretch, align
+from spanparse.tokens.alignment import Stretch, align, align_as_told
 from spanparse.tokens.base import Backend
 from spanparse.tokens.shared import shared_ranges, shared_text
 
@@ -25,6 +25,7 @@ class Encoding:
     text does not yield unless it is trusted. `cut_tokens[i]` is the index in `ids` of the token of `cuts[i]`.
     `bos_added` is the number of tokens (0 or 1) put before the text. `inexact_from`: the first token whose offset is
     the tokeniser's own word, because a normaliser changed the text; None where the tokens' bytes spell all of it.
+    `shared`: the characters up to which all is as in the encoding that this one began with, 0 if there was none.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Encoding:
     cut_tokens: list[int]
     bos_added: int
     inexact_from: int | None
+    shared: int
 
     @property
     def exact(self) -> bool:
@@ -80,24 +82,28 @@ def encode(
 
     begins_with_bos = bool(cuts) and cuts[0].outer_start == 0 and cuts[0].token.id == backend.bos
     bos = [backend.bos] if backend.add_bos and backend.bos is not None and not begins_with_bos else []
-    ids, cut_tokens = start.ids or [*bos], start.cut_tokens
-    first = len(ids)
+    ids, offsets = start.ids or [*bos], start.offsets or [0] * len(bos)
+    cut_tokens, inexact_from = start.cut_tokens, start.inexact_from
     new_cuts = cuts[len(start.cuts) :]
     between = _between(text, new_cuts, start.text)
     if trust_content:
         parts = _ordinary(backend, text[start.text :], between, new_cuts)
     else:
         parts = (_plain(backend, text, gap, control) if gap.end > gap.start else () for gap in between)
-    stretches: list[Stretch] = []
-    for part, cut in zip(parts, [*new_cuts, None], strict=True):
+    # All is encoded before anything is aligned: in turn, each would push the other's tables out of the cache.
+    encoded = [[*part] for part in parts]
+    for part, cut in zip(encoded, [*new_cuts, None], strict=True):
         for stretch in part:
-            stretches.append(stretch)
+            proven = align(stretch, text, backend)
+            if proven is None:
+                inexact_from = len(ids) if inexact_from is None else inexact_from
+                proven = align_as_told(stretch, text, backend)
             ids += stretch.ids
+            offsets += proven
         if cut:
             cut_tokens.append(len(ids))
-            stretches.append(Stretch(cut.start, cut.end, [cut.token.id], False, True))
             ids.append(cut.token.id)
-    offsets, told = align(text, start.text, ids[first:], stretches, backend)
+            offsets.append(cut.start)
     return Encoding(
         text=text,
         caller_text=caller_text,
@@ -105,11 +111,12 @@ def encode(
         backend=backend,
         control=control,
         ids=ids,
-        offsets=(start.offsets or [0] * len(bos)) + offsets,
+        offsets=offsets,
         cuts=cuts,
         cut_tokens=cut_tokens,
         bos_added=len(bos),
-        inexact_from=first + told if start.inexact_from is None and told is not None else start.inexact_from,
+        inexact_from=inexact_from,
+        shared=start.text,
     )
 
 
@@ -184,7 +191,7 @@ def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> I
     start, end, prefix = gap
     ids = backend.encode(text[start:end], special=False, prefix=prefix)
     if control.isdisjoint(ids) or end - start == 1:
-        yield Stretch(start, end, ids, prefix, False)
+        yield Stretch(start, end, ids, prefix)
         return
     forged = "|".join(re.escape(backend.added.by_id[id].text) for id in control.intersection(ids))
     matches = re.finditer(forged, text[start:end])
@@ -203,5 +210,5 @@ def _ordinary(backend: Backend, text: str, gaps: Iterable[_Gap], cuts: Sequence[
             stop = ids.index(cut.token.id, at) if cut else len(ids)
         except ValueError:
             raise SourceError(backend.name, f"it finds fewer special tokens in the text than it lists: {cut}") from None
-        yield [Stretch(gap.start, gap.end, ids[at:stop], gap.prefix, False)]
+        yield [Stretch(gap.start, gap.end, ids[at:stop], gap.prefix)]
         at = stop + 1

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import local
 from typing import Any
 
 from spanparse.errors import MissingExtra, SourceError
@@ -28,6 +29,7 @@ class LlamaVocabulary:
     def __init__(self, source: str | os.PathLike[str] | int, *, name: str | None = None) -> None:
         self.name = name or ("model" if isinstance(source, int) else os.fspath(source))
         self._llama = _bindings(self.name)
+        self._threads = local()
         if isinstance(source, int):
             model = source
         else:
@@ -42,15 +44,11 @@ class LlamaVocabulary:
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         data = text.encode()
-        # A token takes at least a byte, except the dummy space. A power of two, since ctypes makes and keeps a type for
-        # each length of array.
-        room = 1 << (len(data) + 1).bit_length()
-        while True:
-            buffer = (ctypes.c_int32 * room)()
-            count = self._llama.llama_tokenize(self._vocab, data, len(data), buffer, room, False, special)
-            if count >= 0:
-                return buffer[:count]
-            room = -count
+        # A token takes at least a byte, except dummy spaces, of which there is one before the text and one after each
+        # token that is found by its text.
+        buffer = self._buffer(2 * len(data) + 1)
+        count = self._llama.llama_tokenize(self._vocab, data, len(data), buffer, len(buffer), False, special)
+        return buffer[:count]
 
     def align(self, text: str, *, prefix: bool = True) -> None:
         """None: llama.cpp gives no offsets, and of the vocabularies of chat models it normalises none."""
@@ -94,6 +92,14 @@ class LlamaVocabulary:
             if length >= 0:
                 return buffer.raw[:length]
             room = -length
+
+    def _buffer(self, room: int) -> ctypes.Array[ctypes.c_int32]:
+        """This thread's own, since making one takes as long as filling it. It holds at least `room` ids."""
+        buffer: ctypes.Array[ctypes.c_int32] | None = getattr(self._threads, "buffer", None)
+        if buffer is None or len(buffer) < room:
+            # A power of two: ctypes makes and keeps a type for each length.
+            self._threads.buffer = buffer = (ctypes.c_int32 * (1 << room.bit_length()))()
+        return buffer
 
     def _id(self, id: int) -> int | None:
         return None if id < 0 else id

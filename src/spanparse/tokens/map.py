@@ -57,6 +57,16 @@ class TokenBarrier(NamedTuple):
     message: int | None
 
 
+class Foundation(NamedTuple):
+    """A map as it was made, whatever was put into it later: what the next map of the conversation can begin with."""
+
+    rendering: Rendering
+    encoding: Encoding
+    any_text: bool
+    messages: tuple[MessageTokens, ...]
+    barriers: tuple[TokenBarrier, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TokenMap:
     """A rendering as tokens. Its lists are not to be changed.
@@ -67,7 +77,8 @@ class TokenMap:
     tokens begin.
 
     `has_media`: the rendering shows media. `media` are the runs of those whose length the caller knew, in order; their
-    ids are negative and their offsets that of their placeholder. `media_known`: these are all.
+    ids are negative and their offsets that of their placeholder. `media_known`: these are all. `foundation` is for
+    the next map of the conversation.
     """
 
     ids: list[int] = field(repr=False)
@@ -82,6 +93,7 @@ class TokenMap:
     has_media: bool
     media: tuple[MediaRun, ...] = ()
     media_known: bool = True
+    foundation: Foundation | None = field(repr=False, compare=False, default=None)
 
     @property
     def places(self) -> tuple[TokenBarrier, ...]:
@@ -106,6 +118,7 @@ def token_map(
     trust_content: bool = False,
     any_text: bool = False,
     media: Sequence[Insertion] = (),
+    previous: TokenMap | None = None,
 ) -> TokenMap:
     """The token ids of `rendering`, their offsets, and the token ranges of its spans.
 
@@ -122,6 +135,9 @@ def token_map(
     `media` (see `spanparse.media`) go in place of what the template shows for them: text ends before and begins anew
     after each. Media that are not among them stay the tokens of their placeholder.
 
+    `previous` is an earlier map by the same backend: what the texts share, up to the last control
+    token of the template's that is in both, is not tokenised again. The result is the same without it.
+
     Raises `ConversationError` if the text holds half a surrogate pair, which no tokeniser can read, and `SourceError`
     if tokens cannot be aligned with the text.
     """
@@ -133,28 +149,44 @@ def token_map(
         raise ConversationError("messages", where) from None
     holed = with_holes(backend, frozenset(text[i.start : i.end] for i in media)) if media else None
     backend = holed or backend
-    encoding = encode(text, rendering.caller_text, backend, template=template, trust_content=trust_content)
+    before = None if previous is None else previous.foundation
+    encoding = encode(
+        text,
+        rendering.caller_text,
+        backend,
+        template=template,
+        trust_content=trust_content,
+        previous=before.encoding if before else None,
+    )
     boundaries = Boundaries(text, encoding, backend.added)
-    mapped = _Mapper(rendering, encoding, boundaries, any_text).map()
+    mapped = _Mapper(rendering, encoding, boundaries, any_text, before).map()
     return mapped if holed is None else fill(mapped, rendering, media, holed)
 
 
 class _Mapper:
-    def __init__(self, rendering: Rendering, encoding: Encoding, boundaries: Boundaries, any_text: bool) -> None:
+    def __init__(
+        self,
+        rendering: Rendering,
+        encoding: Encoding,
+        boundaries: Boundaries,
+        any_text: bool,
+        before: Foundation | None,
+    ) -> None:
         self.rendering = rendering
         self.encoding = encoding
         self.boundaries = boundaries
         self.any_text = any_text
         media = [part.start for _, part in media_parts(rendering)]
         self.media_token = boundaries.begun(min(media)) if media else None
+        # Only barriers depend on `any_text`, but messages say how far theirs backed off. Media change all positions.
+        if before is not None and (before.any_text != any_text or media or any(media_parts(before.rendering))):
+            before = None
+        self.before = before
 
     def map(self) -> TokenMap:
         rendering = self.rendering
-        barriers = tuple(
-            self._barrier(barrier.offset, barrier.stable, barrier.kind, barrier.message)
-            for barrier in rendering.barriers
-        )
-        backed_off = {barrier.offset: barrier.backed_off for barrier in barriers}
+        barriers = self._barriers()
+        messages = self._messages({barrier.offset: barrier.backed_off for barrier in barriers})
         preamble = self._range(Piece(rendering.preamble.start, rendering.preamble.end))
         generation_prompt, end = rendering.generation_prompt, rendering.system_end
         return TokenMap(
@@ -164,13 +196,34 @@ class _Mapper:
             exact=self.encoding.exact,
             # No message owns a BOS that is not in the text.
             preamble=preamble._replace(begin=0, pos_begin=0) if preamble.begin <= self.encoding.bos_added else preamble,
-            message_ranges=tuple(self._message(message, backed_off) for message in rendering.messages),
+            message_ranges=messages,
             generation_prompt=None if generation_prompt is None else self._range(generation_prompt),
             barriers=barriers,
             system_end=None if end is None else self._barrier(end, None, "system_end", None),
             has_media=self.media_token is not None,
             media_known=self.media_token is None,
+            foundation=Foundation(rendering, self.encoding, self.any_text, messages, barriers),
         )
+
+    def _barriers(self) -> tuple[TokenBarrier, ...]:
+        now, kept = self.rendering.barriers, 0
+        if self.before is not None:
+            for old, new in zip(self.before.rendering.barriers, now, strict=False):
+                if old != new or new.offset > self.encoding.shared:
+                    break
+                kept += 1
+        rest = (self._barrier(each.offset, each.stable, each.kind, each.message) for each in now[kept:])
+        return (*(self.before.barriers[:kept] if self.before else ()), *rest)
+
+    def _messages(self, backed_off: dict[int, int]) -> tuple[MessageTokens, ...]:
+        now, kept = self.rendering.messages, 0
+        if self.before is not None:
+            for old, new in zip(self.before.rendering.messages, now, strict=False):
+                if old.pieces != new.pieces or (new.pieces and new.pieces[-1].end > self.encoding.shared):
+                    break
+                kept += 1
+        rest = (self._message(message, backed_off) for message in now[kept:])
+        return (*(self.before.messages[:kept] if self.before else ()), *rest)
 
     def _barrier(self, offset: int, stable: bool | None, kind: BarrierKind, message: int | None) -> TokenBarrier:
         token = self.boundaries.safe(offset, any_text=self.any_text)

@@ -103,7 +103,8 @@ def media_parts(rendering: Rendering) -> Iterator[tuple[int, Part]]:
 def _flat(parts: Iterable[Part]) -> Iterator[Part]:
     for part in parts:
         yield part
-        yield from _flat(part.children)
+        if part.children:
+            yield from _flat(part.children)
 
 
 def fill(mapped: TokenMap, rendering: Rendering, media: Sequence[Insertion], holed: HoledBackend) -> TokenMap:

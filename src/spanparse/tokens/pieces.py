@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from operator import sub
 from typing import TypeVar
 
 _SPACE = b" "
 
+# A byte that UTF-8 never has, and where it stands before the rest of a code point.
+_NEVER = b"\xff"
+_CONTINUED = re.compile(rb"\xff[\x80-\xbf]")
 
 _Value = TypeVar("_Value")
 
@@ -30,7 +33,6 @@ class Pieces:
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._bytes = _Memo(read)
         self._begun = _Memo(self._count_begun)
-        self._inside: set[int] = set()
 
     def __getitem__(self, id: int) -> bytes:
         return self._bytes[id]
@@ -55,20 +57,30 @@ class Pieces:
             if spelled != expected and spelled != _SPACE + expected:
                 return None
         dummy = len(spelled) - len(expected)
-        # In ASCII a character is a byte, and adding up lengths takes half the time.
-        ascii = spelled.isascii()
-        begun = map(len, pieces) if ascii else map(self._begun.__getitem__, ids)
-        offsets = list(accumulate(begun, initial=base - dummy))
-        if not ascii and not self._inside.isdisjoint(ids):
-            offsets = list(map(sub, offsets, map(self._inside.__contains__, ids)))
+        if spelled.isascii():
+            # A character is a byte, and adding up lengths takes half the time.
+            offsets = list(accumulate(map(len, pieces), initial=base - dummy))
         else:
-            offsets.pop()
+            offsets = list(accumulate(map(self._begun.__getitem__, ids), initial=base - dummy))
+            for index in _begin_inside(pieces):
+                offsets[index] -= 1
+        offsets.pop()
         offsets[0] = base
         return offsets
 
     def _count_begun(self, id: int) -> int:
-        """The number of code points that begin in the token; remembers the tokens that begin inside one."""
-        begins = [byte & 0xC0 != 0x80 for byte in self._bytes[id]]
-        if begins and not begins[0]:
-            self._inside.add(id)
-        return sum(begins)
+        """The number of code points that begin in the token."""
+        return sum(byte & 0xC0 != 0x80 for byte in self._bytes[id])
+
+
+def _begin_inside(pieces: Sequence[bytes]) -> Iterator[int]:
+    """The indices of the pieces, which spell valid UTF-8, that begin inside a code point.
+
+    They are few, and to look at each would take as long as all the rest.
+    """
+    parted = _NEVER.join(pieces)
+    index = at = 0
+    for match in _CONTINUED.finditer(parted):
+        index += parted.count(_NEVER, at, match.end())
+        at = match.end()
+        yield index

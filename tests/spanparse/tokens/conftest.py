@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
-from spanparse.tokens import HuggingFaceTokenizer, LlamaVocabulary
+from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary
+
+# The first example may load a vocabulary, and nothing here is about time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).parents[3]
 REAL = Path(os.environ.get("SPANPARSE_TOKENIZERS", REPOSITORY.parent / "shared" / "tokenizers"))
@@ -160,6 +165,42 @@ def real_gguf() -> Callable[[str], LlamaVocabulary]:
     return load
 
 
+@pytest.fixture(scope="session")
+def tiny() -> HuggingFaceTokenizer:
+    """The tiny models' vocabulary, read by `tokenizers`."""
+    tiny = pytest.importorskip("runtime.tiny", reason="the tiny models' vocabulary needs the [runtime] extra")
+    return HuggingFaceTokenizer(tiny.vocabulary.hf_tokenizer(), name="tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> LlamaVocabulary:
+    """The same, read by llama.cpp from a model file."""
+    tiny = pytest.importorskip("runtime.tiny", reason="writing a tiny model needs the [runtime] extra")
+    pytest.importorskip("llama_cpp", reason="reading a GGUF vocabulary needs the [runtime] extra")
+    path = tmp_path_factory.mktemp("tiny") / "dense.gguf"
+    tiny.write_model("dense", path)
+    return LlamaVocabulary(path)
+
+
+@pytest.fixture(scope="session")
+def load(
+    real_folder: Callable[[str], Path], real_gguf: Callable[[str], LlamaVocabulary], request: pytest.FixtureRequest
+) -> Callable[[str], Backend]:
+    """Loads a real vocabulary, or the tiny models' (`tiny`), by its name; with `.gguf` the one that llama.cpp reads."""
+    loaded: dict[str, Backend] = {}
+
+    def load(name: str) -> Backend:
+        stem, dot, _ = name.partition(".gguf")
+        if stem == "tiny":
+            tiny: Backend = request.getfixturevalue("tiny_gguf" if dot else "tiny")
+            return tiny
+        if name not in loaded:
+            loaded[name] = real_gguf(stem) if dot else HuggingFaceTokenizer.from_file(real_folder(stem))
+        return loaded[name]
+
+    return load
+
+
 class Prompt:
     """Puts a rendering together from text whose owner and origin are known."""
 
@@ -215,12 +256,19 @@ def prompt() -> Callable[[], Prompt]:
 def chat() -> Callable[..., Rendering]:
     """A rendering of user messages in a format of `<|user|>` and `<|end|>`, which all small tokenisers know."""
 
-    def render(contents: Iterable[str], *, bos: str = "", separator: str = "\n") -> Rendering:
+    def render(
+        contents: Iterable[str],
+        *,
+        bos: str = "",
+        separator: str = "\n",
+        opening: str = "<|user|>",
+        closing: str = "<|end|>",
+    ) -> Rendering:
         built = Prompt()
         if bos:
             built.add("preamble", bos)
         for index, content in enumerate(contents):
-            built.add(index, f"<|user|>{separator}", (content,), f"<|end|>{separator}")
-        return built.add("generation", f"<|user|>{separator}").rendering()
+            built.add(index, opening + separator, (content,), closing + separator)
+        return built.add("generation", opening + separator).rendering()
 
     return render

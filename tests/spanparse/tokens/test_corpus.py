@@ -30,19 +30,6 @@ OPENED_BY_CONTROL_TOKENS = [("qwen3", "chatml"), ("qwen3", "qwen3-coder"), ("gpt
 Load = Callable[[str], Backend]
 
 
-@pytest.fixture(scope="module")
-def load(real_folder: Callable[[str], Path], real_gguf: Callable[[str], LlamaVocabulary]) -> Load:
-    loaded: dict[str, Backend] = {}
-
-    def load(name: str) -> Backend:
-        if name not in loaded:
-            stem, dot, _ = name.partition(".gguf")
-            loaded[name] = real_gguf(stem) if dot else HuggingFaceTokenizer.from_file(real_folder(stem))
-        return loaded[name]
-
-    return load
-
-
 def renderings(template: TemplateSource, quote: str = "") -> Iterator[Rendering]:
     """Every fixture conversation that the template accepts, with `quote` after each text the caller wrote."""
     for path in sorted(CONVERSATIONS.glob("*.json")):
@@ -97,21 +84,6 @@ def test_conversations_that_quote_every_control_token_have_them_as_text(load: Lo
         tokens = token_map(quoting, backend, template=template.text)
         assert sum(map(control.__contains__, tokens.ids)) == sum(map(control.__contains__, expected.ids))
         assert len(tokens.barriers) == len(expected.barriers)
-
-
-@pytest.fixture(scope="module")
-def tiny() -> HuggingFaceTokenizer:
-    tiny = pytest.importorskip("runtime.tiny", reason="the tiny models' vocabulary needs the [runtime] extra")
-    return HuggingFaceTokenizer(tiny.vocabulary.hf_tokenizer(), name="tiny")
-
-
-@pytest.fixture(scope="module")
-def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> LlamaVocabulary:
-    tiny = pytest.importorskip("runtime.tiny", reason="writing a tiny model needs the [runtime] extra")
-    pytest.importorskip("llama_cpp", reason="reading a GGUF vocabulary needs the [runtime] extra")
-    path = tmp_path_factory.mktemp("tiny") / "dense.gguf"
-    tiny.write_model("dense", path)
-    return LlamaVocabulary(path)
 
 
 @pytest.mark.parametrize("name", bundled_names())
