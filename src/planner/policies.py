@@ -8,5 +8,10 @@ from planner.adaptive import place_adaptive
 from planner.baselines import BASELINES
 from planner.request import PolicyName
 from planner.situation import Placement, Situation
+from planner.thinning import THINNING
 
-PLACEMENTS: Mapping[PolicyName, Callable[[Situation], Placement]] = {"adaptive": place_adaptive, **BASELINES}
+PLACEMENTS: Mapping[PolicyName, Callable[[Situation], Placement]] = {
+    "adaptive": place_adaptive,
+    **BASELINES,
+    **THINNING,
+}
