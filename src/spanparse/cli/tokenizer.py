@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanparse.cli.prompt import is_tiny
-from spanparse.errors import SourceError
+from spanparse.errors import SourceError, SpanparseError
 
 if TYPE_CHECKING:
     from spanparse.cli.prompt import Prompt
@@ -42,6 +42,8 @@ def map_tokens(
         return None, f"--tokenizer {own} gives them"
     backend, why_none = find_backend(told, prompt.template)
     if backend is None:
+        if mmproj is not None:
+            raise SpanparseError(f"--mmproj {mmproj}: {why_none}")
         return None, why_none
     from spanparse.cli.media import fill_in
     from spanparse.tokens import token_map

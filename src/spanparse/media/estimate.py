@@ -72,7 +72,7 @@ def _seconds(rate: int, *, whole: bool = False) -> Callable[[Media], Size]:
 
     def size(media: Media) -> Size:
         if not isinstance(media, Audio):
-            return _OTHER.size(media)
+            return OTHER.size(media)
         n_tokens = ceil(media.seconds) * rate if whole else max(1, ceil(media.seconds * rate))
         return Size(n_tokens, n_tokens)
 
@@ -80,8 +80,8 @@ def _seconds(rate: int, *, whole: bool = False) -> Callable[[Media], Size]:
 
 
 # What the models' published preprocessors and libmtmd's defaults do; real projectors differ in size and limits.
-_OTHER: Final = Rule("other: a token for 28 x 28 pixels, 25 a second of audio", _squares(28, 4, 4096))
-_RULES: Final = {
+OTHER: Final = Rule("other: a token for 28 x 28 pixels, 25 a second of audio", _squares(28, 4, 4096))
+RULES: Final = {
     "<|image_pad|>": Rule(
         "qwen-vl: a token for 32 x 32 pixels, 8 to 4096, positions by the longer side",
         _squares(32, 8, 4096, mrope=True),
@@ -100,7 +100,7 @@ _RULES: Final = {
 
 def estimate(placeholder: Placeholder, media: Media, backend: Backend) -> Expansion:
     """What `media` at `placeholder` become by the rule for that placeholder; never exact."""
-    rule = _RULES.get(placeholder.text, _OTHER)
+    rule = RULES.get(placeholder.text, OTHER)
     size = rule.size(media)
     # Gemma 3's placeholder is the text before its images.
     before, after = placeholder.before or rule.before, placeholder.after or rule.after

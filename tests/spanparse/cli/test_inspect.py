@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -289,3 +290,61 @@ def test_a_page_that_cannot_be_written_is_named(cli: Run, tmp_path: Path) -> Non
 def test_input_without_end_is_read_up_to_a_limit(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spanparse.cli.prompt._MAX_INPUT_BYTES", 1 << 20)
     assert cli("inspect", "chatml", "--messages", "-", stdin=b"[" * (1 << 21)).error == "-: larger than 1 MiB"
+
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PICTURE = ("--messages", "docs/examples/picture.json")
+
+
+def test_with_a_projector_media_are_counted_exactly(cli: Run) -> None:
+    pytest.importorskip("llama_cpp", reason="a projector needs the [runtime] extra")
+    tokens = cli("inspect", "hybrid", *PICTURE, "--mmproj", "qwen3vl", "--json").json["tokens"]
+    (media,) = tokens["media"]
+    assert media.items() >= {"message": 0, "part": 1, "begin": 13, "n_tokens": 78, "n_pos": 13, "exact": True}.items()
+    assert (tokens["count"], tokens["exact"]) == (99, True)
+    end = tokens["messages"][0]
+    assert end["end"] - end["pos_end"] == 78 - 13
+
+
+def test_without_one_they_are_estimated_and_the_view_says_about(cli: Run) -> None:
+    assert "about 39 tokens" in cli("inspect", "hybrid", *PICTURE).out
+    (media,) = cli("inspect", "hybrid", *PICTURE, "--json").json["tokens"]["media"]
+    assert not media["exact"]
+    assert media["rule"].startswith("qwen-vl")
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "https: URLs are not fetched"),
+        ({"type": "image"}, "carries no image"),
+    ],
+)
+def test_media_that_are_not_at_hand_leave_the_count_unknown(
+    cli: Run, conversation: Callable[[object], Path], part: dict[str, Any], reason: str
+) -> None:
+    messages = conversation([{"role": "user", "content": [part]}])
+    found = cli("inspect", "hybrid", "--messages", messages, "--json")
+    assert f"messages[0].content[0]: {reason}" in found.err.replace("\n", " ")
+    assert "how many tokens it takes is unknown" in found.err
+    assert found.json["tokens"]["media"] is None
+    pytest.importorskip("llama_cpp", reason="a projector needs the [runtime] extra")
+    refused = cli("inspect", "hybrid", "--messages", messages, "--mmproj", "qwen3vl")
+    assert f"messages[0].content[0]: {reason}" in refused.error
+
+
+def test_broken_media_are_an_error_that_names_the_part(cli: Run, conversation: Callable[[object], Path]) -> None:
+    messages = json.loads((REPOSITORY / "docs/examples/picture.json").read_text("utf-8"))
+    image = messages[0]["content"][1]["image_url"]
+    image["url"] = image["url"][:-200]
+    found = cli("inspect", "hybrid", "--messages", conversation(messages))
+    assert "messages[0].content[1]: a broken image file" in found.error
+
+
+def test_a_projector_without_its_model_is_an_error(cli: Run) -> None:
+    pytest.importorskip("llama_cpp", reason="a projector needs the [runtime] extra")
+    assert (
+        "no-such-file.gguf: no such file" in cli("inspect", "hybrid", *PICTURE, "--mmproj", "no-such-file.gguf").error
+    )
+    without_model = cli("inspect", "templates/chatml.jinja", *PICTURE, "--mmproj", "qwen3vl")
+    assert "--mmproj qwen3vl: no tokenizer given (--tokenizer)" in without_model.error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from runtime.tiny import vocabulary
 from spanparse import MediaUnavailable, load_source, parse
 from spanparse.media import Media, insertions, read_media
-from spanparse.media.estimate import grid
+from spanparse.media.estimate import OTHER, RULES, grid
 from spanparse.sources import TemplateSource
 from spanparse.tokens import HuggingFaceTokenizer, token_map
 from spanparse.tokens.media import Expansion, Insertion, media_chunk, text_chunk
@@ -106,6 +108,13 @@ def test_media_that_a_template_does_not_show_are_named(
     rendering = parse(TemplateSource("test", text, "", None, {}, None), messages)
     with pytest.raises(MediaUnavailable, match=rf"messages\[0\].content\[1\]: the template .*{reason}"):
         insertions(rendering, read_media(messages), None, BACKEND)
+
+
+def test_the_documentation_lists_every_rule() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "media.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (.+) \| ([\w-]+: .+) \|$", page, re.MULTILINE))
+    documented = {placeholder.strip("`").replace("\\", ""): rule for placeholder, rule in rows.items()}
+    assert documented == {**{text: rule.name for text, rule in RULES.items()}, "any other": OTHER.name}
 
 
 def test_video_is_refused_with_a_way_out(user: User) -> None:
