@@ -27,7 +27,7 @@ FORMATS: Final = (
     Markers("Jamba", re.compile(r"<\|bom\|>"), re.compile(r"<\|eom\|>")),
     Markers("Apertus", re.compile(r"<\|(?:user|assistant|system|developer)_start\|>")),
     Markers("Kimi", re.compile(r"<\|im_(?:user|assistant|system)\|>"), re.compile(r"<\|im_end\|>")),
-    Markers("DeepSeek", re.compile(r"<｜(?:User|Assistant)｜>")),
+    Markers("DeepSeek", re.compile(r"<｜(?:User|Assistant|tool▁outputs▁begin)｜>")),
     Markers("Hunyuan", re.compile(r"<｜hy_(?:User|Assistant)｜>")),
     Markers(
         "Phi, GLM",

@@ -14,7 +14,7 @@ from tests.audit.shapes import conversation
 from tests.audit.verdict import parse_case, source_of
 
 from spanparse import MessageSpan, Part, Piece, Rendering
-from spanparse.spans import BarrierKind
+from spanparse.spans import BarrierKind, Preamble
 
 CHATML = next(template for template in bundled() if template.name == "chatml")
 
@@ -166,6 +166,54 @@ def test_text_that_does_not_depend_on_its_message_is_found() -> None:
     header = view.rendering.messages[0].parts[0]
     rendering = with_part(view.rendering, 0, header, replace(header, kind="content"))
     assert "phantom" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
+
+
+TURN = "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+
+
+def test_a_message_that_takes_a_default_turn_in_front_of_its_own_is_found() -> None:
+    text = "<|im_start|>system\nBe kind.<|im_end|>\n{% for m in messages %}" + TURN + "{% endfor %}"
+    view = view_of("user", Template("default", text, False))
+    assert faults_of(view) == []
+    message = view.rendering.messages[0]
+    header, *rest = message.parts
+    taken = replace(message, pieces=(Piece(0, message.pieces[0].end),), parts=(replace(header, start=0), *rest))
+    rendering = replace(view.rendering, preamble=Preamble(0, 0), barriers=view.rendering.barriers[1:])
+    assert {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))} == {"default"}
+
+
+def test_a_generation_prompt_in_the_place_of_an_end_of_text_is_missed() -> None:
+    text = (
+        "{% for m in messages %}" + TURN + "{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% else %}<|endoftext|>{% endif %}"
+    )
+    view = view_of("user", Template("ended", text, False))
+    assert faults_of(view) == []
+    message = view.rendering.messages[0]
+    *rest, trailer = message.parts
+    end = len(view.text)
+    taken = replace(message, pieces=(Piece(0, end),), parts=(*rest, replace(trailer, end=end)))
+    rendering = replace(view.rendering, generation_prompt=None, barriers=view.rendering.barriers[:-1])
+    assert "generation" in {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))}
+
+
+def test_tools_in_another_message_s_turn_are_found() -> None:
+    text = (
+        "<|im_start|>system\n{{ messages[0].content }}{{ tools | tojson }}<|im_end|>\n"
+        "{% for m in messages[1:] %}" + TURN + "{% endfor %}"
+    )
+    view = view_of("tools with nested schemas", Template("tools", text, False))
+    assert faults_of(view) == []
+    system, user = view.rendering.messages[:2]
+    tools = part_of(system, "tools")
+    header, *rest = user.parts
+    lost = replace(system, pieces=(Piece(0, tools.start),), parts=system.parts[: system.parts.index(tools)])
+    parts = (tools, replace(header, start=tools.end), *rest)
+    taken = replace(user, pieces=(Piece(tools.start, user.pieces[0].end),), parts=parts)
+    first, *others = view.rendering.barriers
+    rendering = with_message(with_message(view.rendering, lost), taken)
+    rendering = replace(rendering, barriers=(replace(first, offset=tools.start, kind="user_start"), *others))
+    assert "tools" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
 
 
 def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:

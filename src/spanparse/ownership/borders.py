@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spanparse.ownership.markers import Openers, is_opening
-from spanparse.ownership.segments import Segment, lead_end, split_at
+from spanparse.ownership.markers import Openers, chain_begin, has_words, is_opening, is_turn, last_start
+from spanparse.ownership.segments import PREAMBLE, Segment, lead_end, split_at
 
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
@@ -31,8 +31,8 @@ def transfer_headers(segments: list[Segment]) -> None:
     """A turn's header belongs to the first message rendered in the turn.
 
     Where a loop writes the header for the message it holds and then puts another message's text first (a system text
-    inside the user's turn), the header goes with that text. The loop's message must go on behind it: one that has no
-    text of its own keeps what was written for it.
+    inside the user's turn), the header goes with that text, and so do tools that follow it, since it surrounds them.
+    The loop's message must go on behind it: one that has no text of its own keeps what was written for it.
     """
     last = {segment.owner: place for place, segment in enumerate(segments)}
     seen: set[int] = set()
@@ -54,11 +54,27 @@ def transfer_headers(segments: list[Segment]) -> None:
             and follower.owner not in seen
             and not follower.origin.literal
         ):
-            for segment in segments[at:end]:
+            for segment in (*segments[at:end], *_tools_behind(segments, end, owner)):
                 segment.owner = follower.owner
             seen.add(follower.owner)
             seen.discard(owner)
         at = max(end, at + 1)
+
+
+def _tools_behind(segments: Sequence[Segment], place: int, owner: int) -> Sequence[Segment]:
+    """What `owner` writes up to the end of a tools block, if there is one between the text at `place` and its own."""
+    begin = place
+    while begin < len(segments) and segments[begin].owner == segments[place].owner:
+        begin += 1
+    end = at = begin
+    while at < len(segments) and segments[at].owner in (owner, None) and not _is_field(segments[at]):
+        at += 1
+        end = at if segments[at - 1].is_tools else end
+    return segments[begin:end]
+
+
+def _is_field(segment: Segment) -> bool:
+    return not segment.origin.literal and not segment.is_tools
 
 
 def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
@@ -69,25 +85,41 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) 
     last = {segment.owner: place for place, segment in enumerate(segments)}
     result: list[Segment] = []
     for place, segment in enumerate(segments):
-        following = segments[place + 1] if place + 1 < len(segments) else None
-        owner = segment.owner
+        before, owner = result[-1].owner if result else None, segment.owner
         assert owner is not None
         if (
-            following is not None
-            and following.owner is not None
+            before is not None
+            and before >= 0
             and owner >= 0
-            and following.owner >= 0
-            and last[owner] == place
-            and segment.origin.literal
-            and not _introduces(text, segments, place + 1, starts)
+            and owner != before
+            and last[before] == place - 1
+            and _is_own(result[-1])
+            and not _introduces(text, segments, place, starts)
         ):
-            begin = _turn_text_begin(result, owner, segment.start)
-            border = max((str.rfind(text, start, begin, segment.end) for start in starts), default=-1)
-            if border >= max(begin, segment.start):
-                result += split_at([segment], border, owner, following.owner)
-                continue
+            _hand_on(text, result, owner, starts)
         result.append(segment)
     return result
+
+
+def _hand_on(text: str, before: list[Segment], owner: int, starts: frozenset[str]) -> None:
+    """Give the header in the text that `before` closes with, if there is one, to `owner`."""
+    closing, end = before[-1].owner, before[-1].end
+    first = len(before)
+    while first and before[first - 1].owner == closing and _is_own(before[first - 1]):
+        first -= 1
+    begin = before[first].start
+    if first == 0 or before[first - 1].owner != closing:
+        # Without a field in front, the first marker is the message's own.
+        begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
+    border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
+    if border >= begin:
+        assert closing is not None
+        before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
+
+
+def _is_own(segment: Segment) -> bool:
+    """Text of the template's own, tools and what it writes between them excepted."""
+    return segment.origin.literal and not segment.is_tools
 
 
 def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
@@ -98,25 +130,11 @@ def _introduces(text: str, segments: Sequence[Segment], place: int, starts: froz
     return any(str.find(text, start, begin, end) >= 0 for start in starts)
 
 
-def _turn_text_begin(before: Sequence[Segment], owner: int, start: int) -> int:
-    """The first place in a message's closing text where it can introduce the next one.
-
-    That is right behind its last field; in a message without fields, behind the start marker of its own.
-    """
-    for segment in reversed(before):
-        if segment.owner != owner:
-            break
-        if not segment.origin.literal:
-            return start
-        start = segment.start
-    return start + 1
-
-
 def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
     """Give a trailer that a template writes in front of the next message to the message that it ends.
 
     That is text in front of the next message's start marker that opens nothing itself, or, without such a marker, the
-    closing markers that the next message begins with.
+    closing markers that the next message begins with; of one without fields, not the end of its own turn.
     """
     openers = Openers(text, segments)
     result: list[Segment] = []
@@ -142,4 +160,27 @@ def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: fro
     if marker is not None:
         return begin if is_opening(text[begin:marker]) else marker
     has_field = behind < len(segments) and segments[behind].owner == owner
-    return openers.closing_run(begin, end) if has_field else begin
+    return openers.closing_run(begin, end, turns=has_field)
+
+
+def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
+    """Give a turn that a template writes in front of the first message's own, such as a default system text, to nobody.
+
+    That is what the message begins with before the last start marker in front of its first field, if that is a turn. A
+    message without fields may close with a start marker that introduces the next one; there only words tell.
+    """
+    place = next((i for i, segment in enumerate(segments) if segment.owner is not None and segment.owner >= 0), None)
+    if place is None:
+        return segments
+    owner, begin = segments[place].owner, segments[place].start
+    assert owner is not None
+    end = place
+    while end < len(segments) and segments[end].owner == owner and (segments[end].is_frame or segments[end].is_tools):
+        end += 1
+    border = last_start(text, segments[place:end], starts)
+    if border is None or not is_turn(text[begin:border]):
+        return segments
+    has_field = end < len(segments) and segments[end].owner == owner
+    if not has_field and not has_words(text[begin:border]):
+        return segments
+    return [*segments[:place], *split_at(segments[place:end], border, PREAMBLE, owner), *segments[end:]]

@@ -14,12 +14,16 @@ _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
 _ROLES = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
+_UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s"})
+ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
+_SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
 def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
     """The markers that a template writes in front of messages; empty where it writes none.
 
-    That is the first marker that no message's lead ends a turn with, and every marker named after a role.
+    That is the first marker that no message's lead ends a turn with, every marker that is named after a role or has a
+    role's name right behind it, and those that stand in one text with it, right in front.
     """
     starts: set[str] = set()
     begun: set[int] = set()
@@ -51,17 +55,76 @@ def _first_start(lead: str) -> set[str]:
 
 
 def _role_markers(literals: Iterable[str]) -> set[str]:
-    return {
-        found[0]
-        for literal in literals
-        for found in CONTROL.finditer(literal)
-        if not is_closing(found[0]) and "".join(filter(str.isalpha, found[0])).lower().endswith(_ROLES)
-    }
+    markers: set[str] = set()
+    for literal in literals:
+        joined: set[str] = set()
+        end = 0
+        for found in CONTROL.finditer(literal):
+            marker = found[0]
+            if found.start() > end or is_closing(marker) or _SEQUENCE.search(marker):
+                joined.clear()
+            end = found.end()
+            if is_closing(marker):
+                continue
+            if not _SEQUENCE.search(marker):
+                joined.add(marker)
+            if _names_role(marker) or ROLE_WORD.match(literal, end):
+                markers |= joined
+    return markers
+
+
+def _names_role(marker: str) -> bool:
+    """Whether a marker ends with a role's name, fillers aside: `<|hy_User|>`, `<|SYSTEM_TOKEN|>`."""
+    words = _words(marker)
+    return bool(words) and words[-1].endswith(_ROLES)
 
 
 def is_closing(marker: str) -> bool:
     """Whether a marker ends something, as far as its name shows: `<|im_end|>`, `[/INST]`, Gemma 4's `<turn|>`."""
     return bool(_END.search(marker)) or (marker.endswith("|>") and not marker.startswith("<|"))
+
+
+def last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
+    """Offset of the last start marker in the template's text of `gap`."""
+    for segment in reversed(gap):
+        if segment.is_tools:
+            continue
+        found = max((str.rfind(text, start, segment.start, segment.end) for start in starts), default=-1)
+        if found >= 0:
+            return chain_begin(text, gap[0].start, found, starts)
+    return None
+
+
+def chain_begin(text: str, begin: int, border: int, starts: frozenset[str]) -> int:
+    """Where the first start marker of the run of markers that ends at `border` begins, not before `begin`."""
+    first = at = border
+    while (at := max(text.rfind("<", begin, at), text.rfind("[", begin, at))) >= 0:
+        marker = CONTROL.fullmatch(text, at, border)
+        if marker is None or is_closing(marker[0]):
+            break
+        border = at
+        first = at if marker[0] in starts else first
+    return first
+
+
+def ends_turn(text: str) -> bool:
+    """Whether a text ends with a marker that ends a turn and nothing else, white space aside: `<|im_end|>`."""
+    text = text.rstrip()
+    closing = next((found[0] for found in _CLOSING.finditer(text) if found.end() == len(text)), "")
+    return is_closing(closing) and not _name(closing)
+
+
+def has_words(text: str) -> bool:
+    """Whether a text says anything beside markers and names of roles."""
+    return bool(ROLE_WORD.sub("", _CLOSING.sub("", text)).strip())
+
+
+def is_turn(text: str) -> bool:
+    """Whether a text is a turn: ended by a marker, or words behind the marker of a role."""
+    marker = CONTROL.match(text.lstrip())
+    if marker is None or is_closing(marker[0]):
+        return False
+    return ends_turn(text) or (bool(_role_markers({text})) and has_words(text))
 
 
 class Openers:
@@ -73,13 +136,17 @@ class Openers:
         self._written: str | None = None
         self._names: set[str] = set()
 
-    def closing_run(self, start: int, end: int) -> int:
+    def closing_run(self, start: int, end: int, *, turns: bool) -> int:
         """Where a run of closing markers that begins at `start` ends, `start` if there is none.
 
-        Each ends a turn as such, or something that the template opens somewhere.
+        Each ends something that the template opens somewhere or, with `turns`, a turn as such.
         """
         at = start
-        while (found := _CLOSING.match(self._text, at, end)) and is_closing(found[0]) and self._opens(found[0]):
+        while (
+            (found := _CLOSING.match(self._text, at, end))
+            and is_closing(found[0])
+            and (self._opens(found[0]) if _name(found[0]) else turns)
+        ):
             at = found.end()
         return at
 
@@ -89,15 +156,21 @@ class Openers:
             self._written = "\n".join(sorted(own))
             self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
         name = _name(marker)
-        return not name or name in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
+        return name in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
 
 
 def _name(marker: str) -> str:
-    """What a marker is called apart from begin and end: `tool_outputs` of `<｜tool▁outputs▁end｜>`."""
+    """What a marker is called apart from begin and end: `tool outputs` of `<｜tool▁outputs▁end｜>`.
+
+    Nothing if it begins or ends a turn as such, or a role's: `<|im_end|>`, `</s>`, `<|user_end|>`.
+    """
+    words = _words(marker)
+    return "" if all(word in _ROLES for word in words) else " ".join(words)
+
+
+def _words(marker: str) -> list[str]:
     letters = re.sub(r"[^a-z]+", " ", _BEGIN.sub(" ", _END.sub(" ", marker)).lower())
-    return " ".join(
-        word for word in letters.split() if word not in ("im", "of", "id", "turn", "token", "sentence", "text")
-    )
+    return [word for word in letters.split() if word not in _UNNAMING]
 
 
 def is_opening(text: str) -> bool:

@@ -10,17 +10,25 @@ that the template's own loop writes in front of its messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
-from spanparse.ownership.borders import hand_back_trailers, hand_on_headers, lend_names, transfer_headers
-from spanparse.ownership.markers import CONTROL, learn_starts
+from spanparse.ownership.borders import (
+    hand_back_trailers,
+    hand_on_headers,
+    leave_default_turn,
+    lend_names,
+    transfer_headers,
+)
+from spanparse.ownership.markers import CONTROL, ROLE_WORD, ends_turn, has_words, last_start, learn_starts
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, split_at
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
+# So do markers and a role in front of plain words.
+_HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,7 @@ def assign_owners(
         )
         at = end
     resolved = hand_back_trailers(text, hand_on_headers(text, resolved, starts), starts)
+    resolved = leave_default_turn(text, resolved, starts)
     return Ownership(resolved, starts, frozenset(unclear))
 
 
@@ -101,8 +110,8 @@ def _resolve(
         return _owned(gap, before)
     after = right.owner
     assert after is not None
-    border = _last_start(text, gap, starts)
-    if border is not None and _is_introduced(text, right, starts) and not _JOINED.fullmatch(text, border, right.start):
+    border = last_start(text, gap, starts)
+    if border is not None and not _leads_to(text, border, right, starts):
         border = None
     if border is not None:
         return split_at(gap, border, before, after)
@@ -110,16 +119,28 @@ def _resolve(
         # Nothing but plain words in front of a message's text: its header, behind the beginning-of-sequence text.
         begin = gap[0].start
         lead = text[begin : gap[-1].end]
+        if ends_turn(lead):
+            return _owned(gap, before)
         border = begin + len(bos) if bos and lead.startswith(bos) else begin
         return split_at(gap, border, before, after)
-    if before >= 0 and after >= 0 and not right.origin.literal and not starts:
+    undecided = not starts or (before != after and has_words(text[gap[0].start : gap[-1].end]))
+    if before >= 0 and after >= 0 and not right.origin.literal and undecided:
         return None
     return _owned(gap, before)
 
 
-def _is_introduced(text: str, segment: Segment, starts: frozenset[str]) -> bool:
-    """Whether a message's text begins with a start marker of its own."""
-    return segment.origin.literal and any(text.startswith(start, segment.start) for start in starts)
+def _leads_to(text: str, border: int, right: Segment, starts: frozenset[str]) -> bool:
+    """Whether the start marker at `border` introduces the text of `right`, and no turn that ends before it.
+
+    A message that begins with a start marker of its own needs none, unless the two make one header.
+    """
+    between = text[border : right.start]
+    if ends_turn(between):
+        return False
+    own = next((start for start in starts if right.origin.literal and text.startswith(start, right.start)), None)
+    if own is None:
+        return True
+    return bool((_JOINED if CONTROL.match(own) else _HEADER).fullmatch(between))
 
 
 def _by_render(
@@ -138,24 +159,6 @@ def _by_render(
         unclear.update((left, right.owner))
         return _owned(gap, left)
     return split_at(gap, border, left, right.owner)
-
-
-def _last_start(text: str, gap: Sequence[Segment], starts: frozenset[str]) -> int | None:
-    """Offset of the last start marker in the template's text of `gap`."""
-    for segment in reversed(gap):
-        if segment.is_tools:
-            continue
-        found = max((str.rfind(text, start, segment.start, segment.end) for start in starts), default=-1)
-        if found >= 0:
-            return _chain_begin(text, gap[0].start, found, starts)
-    return None
-
-
-def _chain_begin(text: str, begin: int, border: int, starts: frozenset[str]) -> int:
-    """Where the run of start markers that ends at `border` begins, not before `begin`."""
-    while before := next((start for start in starts if text.endswith(start, begin, border)), None):
-        border -= len(before)
-    return border
 
 
 def _owned(gap: list[Segment], owner: int) -> list[Segment]:

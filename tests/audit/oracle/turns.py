@@ -37,6 +37,36 @@ def check_turns(view: View) -> list[Fault]:
         inside = _messages_in(view, begin, after)
         if len(inside) == 1:
             found += _check_turn(view, markers, next(iter(inside)), begin, after)
+    return found + _check_default_turns(view, starts, end) + _check_tools(view, markers, starts)
+
+
+def _check_default_turns(view: View, starts: list[int], end: int) -> list[Fault]:
+    """Turns that say nothing of any message in front of the first that does: no message owns their start.
+
+    A message whose words do not show may have one of them.
+    """
+    if len(view.visible) < len(view.case.messages):
+        return []
+    found = []
+    for begin, after in pairwise([*starts, end]):
+        if WORD.search(view.text, begin, after):
+            break
+        # A header may be made of two markers.
+        if view.text[begin:after].strip() and not view.text[:after].endswith("|>") and view.owners[begin] >= 0:
+            found.append(Fault("default", view.owners[begin], f"owns the turn [{begin}, {after}), which says nothing"))
+    return found
+
+
+def _check_tools(view: View, markers: Markers, starts: list[int]) -> list[Fault]:
+    """A tools block in a turn that is open where it begins is its who owns the turn's start."""
+    found = []
+    for part in view.tools_parts:
+        start = max((start for start in starts if start < part.start), default=None)
+        if start is None or (markers.end or CLOSER).search(view.text, start, part.start):
+            continue
+        if view.owners[start] != view.owners[part.start]:
+            owner, header = owner_name(view.owners[part.start]), owner_name(view.owners[start])
+            found.append(Fault("tools", None, f"at {part.start} are {owner}'s, their turn at {start} {header}'s"))
     return found
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from spanparse.marks.origin import Origin
-from spanparse.ownership.markers import Openers, is_closing, is_opening, learn_starts
+from spanparse.ownership.markers import (
+    Openers,
+    chain_begin,
+    ends_turn,
+    is_closing,
+    is_opening,
+    is_turn,
+    learn_starts,
+)
 from spanparse.ownership.segments import Segment
 
 
@@ -60,6 +68,16 @@ def test_a_marker_named_after_a_role_is_a_start_wherever_it_stands() -> None:
     assert learn_starts(text, segments) == {"<|in|>", "<|x_Assistant|>"}
 
 
+def test_a_marker_with_a_role_behind_it_is_a_start_wherever_it_stands() -> None:
+    text, segments = written((0, "Query: "), (0, "X"), (0, "<|sh|>assistant<|eh|>"), (1, "Y"))
+    assert learn_starts(text, segments) == {"Query:", "<|sh|>"}
+
+
+def test_markers_joined_to_that_of_a_role_are_starts_but_not_the_beginning_of_a_sequence() -> None:
+    text, segments = written((0, "X"), (0, "<|begin_of_text|><|turn|><|SYSTEM_TOKEN|>"), (1, "Y"))
+    assert learn_starts(text, segments) == {"<|turn|>", "<|SYSTEM_TOKEN|>"}
+
+
 @pytest.mark.parametrize("lead", ["[TOOL_CALLS]", "<tool_calls>", "<|tool_call>"])
 def test_what_opens_a_tool_call_starts_no_turn(lead: str) -> None:
     text, segments = written((0, lead), (0, "X"))
@@ -69,15 +87,45 @@ def test_what_opens_a_tool_call_starts_no_turn(lead: str) -> None:
 def test_a_closing_run_ends_what_the_template_opened_and_nothing_else() -> None:
     text, segments = written((0, "<out_begin|>"), (0, "<｜out▁begin｜>"), (0, "X"), (1, "<｜out▁end｜></b>"), (1, "Y"))
     begin = segments[3].start
-    assert Openers(text, segments).closing_run(begin, segments[3].end) == begin + len("<｜out▁end｜>")
+    assert Openers(text, segments).closing_run(begin, segments[3].end, turns=True) == begin + len("<｜out▁end｜>")
 
 
 def test_an_end_of_turn_needs_no_opener() -> None:
     text, segments = written((0, "X"), (1, "<|eot_id|>"), (1, "Y"))
-    assert Openers(text, segments).closing_run(1, 11) == 11
+    openers = Openers(text, segments)
+    assert openers.closing_run(1, 11, turns=True) == 11
+    assert openers.closing_run(1, 11, turns=False) == 1
 
 
 def test_a_beginning_of_sequence_in_front_of_a_start_opens() -> None:
     assert is_opening("<s>")
     assert is_opening(" \n")
     assert not is_opening("<|im_end|>\n")
+
+
+@pytest.mark.parametrize("text", ["a<|im_end|>", "a</s>\n", "<|user|>a<|/user|>", "a<|endofsystem|>"])
+def test_a_turn_ends_with_a_marker_that_closes_it_or_a_role(text: str) -> None:
+    assert ends_turn(text)
+
+
+@pytest.mark.parametrize("text", ["<|im_end|>a", "<|sh|>user<|end_header_id|>", "a</tool_call>", "a", ""])
+def test_a_turn_does_not_end_with_what_closes_something_inside_it(text: str) -> None:
+    assert not ends_turn(text)
+
+
+@pytest.mark.parametrize("text", ["<|im_start|>system\nBe kind.<|im_end|>\n", "<|system|>\nBe kind.\n", "<|x|></s>"])
+def test_a_turn_begins_with_a_marker_and_is_closed_or_says_something_behind_a_role(text: str) -> None:
+    assert is_turn(text)
+
+
+@pytest.mark.parametrize("text", ["Human: be kind.\n", "<s>", "<|TURN|><|SYSTEM_TOKEN|>", "[SETTINGS]{}[/SETTINGS]"])
+def test_words_headers_and_settings_are_no_turn(text: str) -> None:
+    assert not is_turn(text)
+
+
+def test_a_run_of_markers_begins_with_the_first_start_in_it() -> None:
+    text = "a<|end|><|begin|><|turn|><|role|><|text|>"
+    border = text.index("<|text|>")
+    assert chain_begin(text, 0, border, frozenset({"<|turn|>", "<|text|>"})) == text.index("<|turn|>")
+    assert chain_begin(text, 0, border, frozenset({"<|text|>"})) == border
+    assert chain_begin(text, border, border, frozenset({"<|turn|>"})) == border

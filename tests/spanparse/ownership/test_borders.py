@@ -1,0 +1,150 @@
+"""Borders: a header, a trailer and a default text belong to whom they are for, whichever iteration wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from spanparse import TemplateSource, parse
+
+Message = dict[str, Any]
+CHAT: list[Message] = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "yes"},
+    {"role": "user", "content": "so"},
+]
+CALLS: list[Message] = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "", "tool_calls": []},
+    {"role": "tool", "content": "4"},
+    {"role": "assistant", "content": ""},
+    {"role": "tool", "content": "5"},
+    {"role": "assistant", "content": "yes"},
+]
+
+
+def owners(
+    template: str, messages: list[Message], *, add: bool = False, tools: list[dict[str, Any]] | None = None
+) -> list[tuple[int | str, str]]:
+    """(message, text) of every stretch in text order; "-" is the preamble, ">" the generation prompt."""
+    source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
+    rendering = parse(source, messages, tools=tools, add_generation_prompt=add)
+    assert rendering.exact
+    stretches: list[tuple[int, int, int | str]] = [
+        (piece.start, piece.end, message.index) for message in rendering.messages for piece in message.pieces
+    ]
+    if rendering.preamble.end > rendering.preamble.start:
+        stretches.append((rendering.preamble.start, rendering.preamble.end, "-"))
+    if rendering.generation_prompt:
+        stretches.append((*rendering.generation_prompt, ">"))
+    return [(owner, rendering.text[start:end]) for start, end, owner in sorted(stretches, key=lambda s: s[0])]
+
+
+def test_a_header_at_the_end_of_a_turn_is_the_next_messages_however_many_texts_it_was_written_in() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '<|user|>' + m.content + '<|end|>' + '\n' }}"
+        "{{ '<|assistant|>' }}{{ '</think>' }}{% else %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    assert owners(template, CHAT[:2]) == [
+        (0, "<|user|>hi<|end|>\n"),
+        (1, "<|assistant|></think>yes<|end|>"),
+    ]
+
+
+def test_a_header_is_handed_on_to_a_message_that_says_nothing() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|end|>{{ '<|assistant|>' }}"
+        "{% elif m.role == 'assistant' %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    assert owners(template, CALLS[:2]) == [(0, "<|user|>hi<|end|>"), (1, "<|assistant|><|end|>")]
+
+
+def test_a_message_that_says_nothing_keeps_its_own_header() -> None:
+    template = "{% for m in messages %}{{ ' <|' + m.role + '|>' }}{{ m.content }} <|end|>{% endfor %}"
+    empty: list[Message] = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
+    assert owners(template, empty) == [(0, " <|user|> <|end|>"), (1, " <|assistant|> <|end|>")]
+
+
+OUTPUTS = (
+    "{% set ns = namespace(open=false) %}{% for m in messages %}"
+    "{% if m.role == 'tool' %}{{ '' if ns.open else '<｜tool▁outputs▁begin｜>' }}[{{ m.content }}]"
+    "{% set ns.open = true %}"
+    "{% else %}{{ '<｜tool▁outputs▁end｜>' if ns.open else '<｜' + m.role + '｜>' }}{% set ns.open = false %}"
+    "{{ m.content }}{{ '<｜end▁of▁sentence｜>' if m.role == 'assistant' }}{% endif %}{% endfor %}"
+)
+
+
+def test_what_closes_the_message_before_is_not_the_next_ones_even_if_that_says_nothing() -> None:
+    assert owners(OUTPUTS, CALLS) == [
+        (0, "<｜user｜>hi"),
+        (1, "<｜assistant｜><｜end▁of▁sentence｜>"),
+        (2, "<｜tool▁outputs▁begin｜>[4]<｜tool▁outputs▁end｜>"),
+        (3, "<｜end▁of▁sentence｜>"),
+        (4, "<｜tool▁outputs▁begin｜>[5]<｜tool▁outputs▁end｜>"),
+        (5, "yes<｜end▁of▁sentence｜>"),
+    ]
+
+
+def test_a_default_turn_that_the_first_iteration_writes_is_nobodys() -> None:
+    template = (
+        "{% for m in messages %}{% if loop.first and m.role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n"
+        "{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    )
+    assert owners(template, CHAT[:1]) == [
+        ("-", "<|im_start|>system\nBe kind.<|im_end|>\n"),
+        (0, "<|im_start|>user\nhi<|im_end|>\n"),
+    ]
+
+
+def test_a_default_text_without_an_end_is_closed_by_the_next_roles_marker() -> None:
+    template = (
+        "{% for m in messages %}{% if loop.first %}<|system|>\nBe kind.{% endif %}{{ '<|user|>\n' + m.content }}"
+        "{% endfor %}"
+    )
+    assert owners(template, CHAT[:1]) == [
+        ("-", "<|system|>\nBe kind."),
+        (0, "<|user|>\nhi"),
+    ]
+
+
+def test_default_words_inside_a_messages_own_turn_are_its_own() -> None:
+    template = (
+        "{% for m in messages %}[INST] {% if loop.first %}<<SYS>>Be kind.<</SYS>> {% endif %}"
+        "{{ m.content }}{% endfor %}"
+    )
+    assert owners(template, CHAT[:1]) == [(0, "[INST] <<SYS>>Be kind.<</SYS>> hi")]
+
+
+def test_a_turn_that_is_closed_outside_all_loops_introduces_no_message() -> None:
+    template = (
+        "<|im_start|>system\nBe kind.<|im_end|>\n{% for m in messages %}{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    assert owners(template, CHAT[:1])[:2] == [
+        ("-", "<|im_start|>system\nBe kind.<|im_end|>\n"),
+        (0, "hi<|im_end|>\n"),
+    ]
+
+
+def test_a_header_outside_all_loops_in_front_of_plain_words_is_the_messages() -> None:
+    template = (
+        "<s><start_of_turn>user\n{% for m in messages %}{{ 'You are asked: ' + m.content }}{% endfor %}"
+        "<end_of_turn>\n<start_of_turn>model"
+    )
+    assert owners(template, CHAT[:1])[:2] == [
+        ("-", "<s>"),
+        (0, "<start_of_turn>user\nYou are asked: hi<end_of_turn>\n<start_of_turn>model"),
+    ]
+
+
+def test_tools_in_a_shared_turn_are_the_messages_whose_header_surrounds_them() -> None:
+    template = (
+        "{% for m in messages[1:] %}{{ '<start_of_turn>' + m.role + '\n' }}{% if loop.first %}"
+        "{{ messages[0].content }}{{ '\nTools: ' }}{{ tools | tojson }}{{ '\n\n' }}{% endif %}"
+        "{{ m.content + '<end_of_turn>\n' }}{% endfor %}"
+    )
+    messages: list[Message] = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}]
+    assert owners(template, messages, tools=[{"name": "look"}]) == [
+        (0, '<start_of_turn>user\nBe kind.\nTools: [{"name": "look"}]'),
+        (1, "\n\nhi<end_of_turn>\n"),
+    ]
