@@ -162,3 +162,35 @@ def test_estimated_media_make_the_counts_inexact() -> None:
     block = to_json(token_map(rendering, BACKEND, media=inserted(rendering, [guess])))["tokens"]
     assert not block["exact"]
     assert block["media"][0]["rule"] == "a rule"
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.none() | st.sampled_from(["a b", "<|image_pad|>", "c"]), min_size=1, max_size=5),
+    st.integers(0, 5),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_map_that_begins_with_an_earlier_one_is_the_same(
+    texts: list[str | None], length: int, known_before: bool, known: bool, trust_content: bool
+) -> None:
+    def map(texts: list[str | None], known: bool, previous: TokenMap | None) -> TokenMap:
+        rendering = parse(TEMPLATE, conversation(*texts))
+        expansions = [expansion(number, 5, 2) for number in range(texts.count(None))] if known else []
+        media = inserted(rendering, expansions)
+        return token_map(rendering, BACKEND, trust_content=trust_content, media=media, previous=previous)
+
+    before = map(texts[:length] or ["x"], known_before, None)
+    assert map(texts, known, before) == map(texts, known, None)
+
+
+def test_placeholders_of_an_earlier_map_are_not_taken_for_others() -> None:
+    def map(part: str, previous: TokenMap | None) -> TokenMap:
+        content = [{"type": "text", "text": "see"}, {"type": part}]
+        rendering = parse(TEMPLATE, [{"role": "user", "content": content}, {"role": "assistant", "content": "so"}])
+        return token_map(
+            rendering, BACKEND, trust_content=True, media=inserted(rendering, [expansion(0, 5, 2)]), previous=previous
+        )
+
+    assert map("audio", map("image", None)) == map("audio", None)
