@@ -27,6 +27,13 @@ _LEAST_GAIN = 2.0
 _MOST_STRIDES = 64
 """Offsets that the planner adds by itself where candidates are far apart."""
 
+_SHARE = 0.1
+"""Breaks beyond the first may take so much of the time that the evaluation takes; what is expected to pay for them
+comes later, if it comes."""
+
+_UNNOTICED = 0.1
+"""Seconds of breaks that nobody minds."""
+
 
 @final
 class _Place(NamedTuple):
@@ -42,12 +49,29 @@ class _Place(NamedTuple):
 def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
     places = possible_places(situation)
-    chosen = None
-    for points in _wishes(situation, places):
-        chosen = best_of(points, situation)
-        if chosen is not None:
-            break
-    return _placement(situation, places, set(chosen or ()))
+    while True:
+        wished = (best_of(points, situation) for points in _wishes(situation, places))
+        chosen = set(next((offsets for offsets in wished if offsets is not None), ()))
+        unpaid = _unpaid_break(situation, places, chosen)
+        if unpaid is None:
+            return _placement(situation, places, chosen)
+        places = [place for place in places if place.offset != unpaid]
+
+
+def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) -> int | None:
+    """The break worth least beside all that is kept, if it is not worth its price or all of them cost too much."""
+    request, prior = situation.request, situation.prior
+    new = [p.offset for p in places if p.offset in chosen and not p.held and p.offset < request.prompt_tokens]
+    if not new:
+        return None
+    costs, kept = request.costs, sorted(chosen)
+    gains = {offset: prior.replay([o for o in kept if o != offset]) - prior.replay(kept) for offset in new}
+    least = min(new, key=lambda offset: gains[offset])
+    price = costs.per_break + costs.per_save
+    allowed = max(_UNNOTICED, _SHARE * (request.prompt_tokens - situation.begin) * costs.seconds_per_token)
+    if len(new) > 1 and len(new) * price > allowed:
+        return least
+    return least if prior.rate * gains[least] * costs.seconds_per_token < price else None
 
 
 def best_of(points: list[Point], situation: Situation) -> tuple[int, ...] | None:
