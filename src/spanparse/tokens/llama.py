@@ -7,8 +7,9 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from threading import local
-from typing import Any
+from typing import Any, NamedTuple
 
 from spanparse.errors import MissingExtra, SourceError
 from spanparse.tokens.added import AddedToken, AddedTokens
@@ -16,6 +17,13 @@ from spanparse.tokens.pieces import Pieces
 
 # What C's isspace() takes for white space, which is what llama.cpp strips beside its tokens.
 _WHITE_SPACE = " \t\n\v\f\r"
+
+
+class _Spacer(NamedTuple):
+    """Text to put before another, so that the dummy space comes before this one; it always becomes `count` tokens."""
+
+    text: str
+    count: int
 
 
 class LlamaVocabulary:
@@ -43,6 +51,11 @@ class LlamaVocabulary:
         self.add_bos = self.bos is not None and bool(self._llama.llama_vocab_get_add_bos(self._vocab))
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
+        if not prefix and self._spacer:
+            return self._encode(self._spacer.text + text, special)[self._spacer.count :]
+        return self._encode(text, special)
+
+    def _encode(self, text: str, special: bool) -> list[int]:
         data = text.encode()
         # A token takes at least a byte, except dummy spaces, of which there is one before the text and one after each
         # token that is found by its text.
@@ -92,6 +105,18 @@ class LlamaVocabulary:
             if length >= 0:
                 return buffer.raw[:length]
             room = -length
+
+    @cached_property
+    def _spacer(self) -> _Spacer | None:
+        """None if the vocabulary has no dummy space or nothing that keeps it away."""
+        if self.pieces.spell(self._encode("a", False)) == b"a":
+            return None
+        spellings = list(map(self._piece, range(self._llama.llama_vocab_n_tokens(self._vocab))))
+        for letter in map(chr, range(1, 9)):
+            # No merge can reach from a letter into what follows it if one token alone has that letter.
+            if sum(letter.encode() in spelling for spelling in spellings) == 1:
+                return _Spacer(letter, len(self._encode(letter, False)))
+        return None
 
     def _buffer(self, room: int) -> ctypes.Array[ctypes.c_int32]:
         """This thread's own, since making one takes as long as filling it. It holds at least `room` ids."""

@@ -187,6 +187,13 @@ def test_a_tokeniser_that_finds_control_tokens_regardless_has_them_broken_up(cha
     assert tokens.offsets == sorted(tokens.offsets)
 
 
+def test_a_control_token_that_is_broken_up_stays_the_text_it_was(llama_spm: LlamaVocabulary, chat: Chat) -> None:
+    tokens = token_map(chat(["hello<tool>hello"]), llama_spm, template="<tool>")
+    message = tokens.message_ranges[0].pieces[0]
+    spelled = llama_spm.pieces.spell(tokens.ids[message.begin : message.end])
+    assert spelled == b"<|user|> hello<tool>hello<|end|>"
+
+
 def test_tokens_that_do_not_spell_the_text_are_refused(chat: Chat) -> None:
     with pytest.raises(SourceError, match=r"^letters: its tokens do not spell the text from character 8 on$"):
         token_map(chat(["hello"]), Letters(["<|user|>"], spells=str.upper))

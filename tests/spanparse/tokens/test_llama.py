@@ -25,6 +25,13 @@ def test_pieces_are_the_bytes_of_the_tokens(llama_spm: LlamaVocabulary) -> None:
     assert [llama_spm.pieces[id] for id in ids] == [b" hello", b" ", b"\xc3", b"\xa9", b"<|user|>"]
 
 
+def test_the_dummy_space_can_be_left_out(llama_spm: LlamaVocabulary) -> None:
+    for text in ("hello", " hello", "é", "<|user|>hello", ""):
+        ids = llama_spm.encode(text, special=False, prefix=False)
+        assert llama_spm.pieces.spell(ids) == text.encode()
+    assert llama_spm.pieces.spell(llama_spm.encode("hello", special=False)) == b" hello"
+
+
 def test_an_id_outside_the_vocabulary_has_no_piece(llama_spm: LlamaVocabulary) -> None:
     for id in (-1, 10**6):
         with pytest.raises(KeyError):
