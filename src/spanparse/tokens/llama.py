@@ -20,10 +20,10 @@ _WHITE_SPACE = " \t\n\v\f\r"
 
 
 class _Spacer(NamedTuple):
-    """Text to put before another, so that the dummy space comes before this one; it always becomes `count` tokens."""
+    """Text to put before another, so that the dummy space comes before this one; it always becomes `n_tokens` tokens."""
 
     text: str
-    count: int
+    n_tokens: int
 
 
 class LlamaVocabulary:
@@ -52,7 +52,7 @@ class LlamaVocabulary:
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         if not prefix and self._spacer:
-            return self._encode(self._spacer.text + text, special)[self._spacer.count :]
+            return self._encode(self._spacer.text + text, special)[self._spacer.n_tokens :]
         return self._encode(text, special)
 
     def _encode(self, text: str, special: bool) -> list[int]:
