@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import POLICIES, Budget, Candidate, Costs, Existing, Plan, PlanRequest, plan
+from planner.planning import situate
 from planner.request import Kind
 
 KINDS: list[Kind] = ["system_end", "user_start", "assistant_start", "tool_start", "media_end", "custom"]
+
+SIZES: list[int | tuple[tuple[int, int], ...]] = [100, ((0, 50), (9000, 200))]
 
 
 @st.composite
@@ -38,7 +41,7 @@ def requests(draw: st.DrawFn) -> PlanRequest:
         memory=draw(st.sampled_from(["hybrid", "swa", "recurrent", "swa+recurrent", "dense"])),
         window=draw(st.none() | st.integers(1, 2000)),
         budget=Budget(draw(st.none() | st.integers(0, 8)), draw(st.none() | st.integers(0, 1200))),
-        state_bytes=draw(st.sampled_from([100, ((0, 50), (9000, 200))])),
+        state_bytes=draw(st.sampled_from(SIZES)),
         costs=Costs(per_break=draw(st.sampled_from([0.0, 0.01, 10.0])), per_save=draw(st.sampled_from([0.0, 0.002]))),
         n_batch=draw(st.sampled_from([64, 2048])),
         n_ubatch=draw(st.sampled_from([16, 512])),
@@ -160,3 +163,51 @@ def test_seconds_count_the_tokens_and_the_restore() -> None:
     assert plan(request).expected_replay_seconds == pytest.approx(0.5 * plan(request).expected_replay_tokens)
     dear = plan(replace(request, costs=Costs(seconds_per_token=0.5, per_restore=4.0)))
     assert dear.expected_replay_seconds > plan(request).expected_replay_seconds
+
+
+def tool_rounds(count: int, **rest: Any) -> PlanRequest:
+    """An old conversation, cold: system text, a user message, then calls and results of tools."""
+    candidates = [Candidate(9000, "system_end"), Candidate(9300, "assistant_start")]
+    end = 9300
+    for i in range(count):
+        candidates.append(Candidate(end := end + 60 + 7 * (i % 20), "tool_start"))
+        candidates.append(Candidate(end := end + 200 + 550 * (i % 5), "assistant_start"))
+    candidates[-1] = Candidate(end, "generation_prompt")
+    return PlanRequest(end + 4, tuple(candidates), **rest)
+
+
+@pytest.mark.parametrize("k", [4, 8, 32])
+def test_s35_a_break_that_costs_ten_seconds_is_taken_once_at_most(k: int) -> None:
+    made = plan(tool_rounds(40, costs=Costs(per_break=10.0), budget=Budget(k)))
+    assert made.breaks <= 1
+    assert made.saves[-1] == made.prompt_tokens
+    assert made.overhead_seconds <= 10 + 0.01
+
+
+@pytest.mark.parametrize("k", [4, 8, 32])
+def test_breaks_that_cost_nothing_are_as_many_as_the_budget_allows(k: int) -> None:
+    made = plan(tool_rounds(40, costs=Costs(per_break=0.0), budget=Budget(k)))
+    assert made.breaks == len(made.saves) == k
+
+
+@settings(max_examples=200)
+@given(requests())
+def test_every_break_pays_for_itself(request: PlanRequest) -> None:
+    request = replace(request, policy="adaptive", timeout=None)
+    made = plan(request)
+    if request.memory == "dense":
+        return
+    prior = situate(request, made.restore.offset if made.restore else 0).prior
+    for offset in made.saves:
+        if offset < request.prompt_tokens:
+            without = prior.replay([kept for kept in made.kept if kept != offset])
+            gain = prior.rate * (without - prior.replay(made.kept)) * request.costs.seconds_per_token
+            assert gain >= request.costs.per_break + request.costs.per_save - 1e-9
+
+
+def test_nothing_but_the_chosen_policy_is_worked_out_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(tool_rounds(3))
+    monkeypatch.setattr("planner.comparison.PLACEMENTS", {})
+    assert made.expected_replay_tokens > 0
+    with pytest.raises(KeyError):
+        _ = made.baselines
