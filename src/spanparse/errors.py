@@ -7,7 +7,7 @@
     │   └── MediaUnavailable … or hold media whose content is not at hand
     └── TemplateError        the template cannot be used
         ├── TemplateRefused  it raised on this conversation; carries its own message
-        └── TemplateLimit    it ran past the caller's time or size limit
+        └── TemplateLimit    it ran past one of the caller's limits
 
 Each error's text is one line that names the thing it is about, fit to be shown to a user as it is.
 """
@@ -81,4 +81,4 @@ class TemplateRefused(TemplateError):
 
 
 class TemplateLimit(TemplateError):
-    """Rendering ran past the caller's limit of seconds or characters."""
+    """Rendering ran past one of the caller's `Limits`, which `reason` names."""

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spanparse import Prediction, TemplateRefused, TemplateSource, load_source, predict, render_plain, request_of
+from spanparse import (
+    Limits,
+    Prediction,
+    TemplateLimit,
+    TemplateRefused,
+    TemplateSource,
+    load_source,
+    predict,
+    render_plain,
+    request_of,
+)
 from spanparse.prediction import Divergence, to_json
 from spanparse.proof import common_prefix
 from spanparse.sample import sample_messages, sample_tools
@@ -251,6 +262,39 @@ def test_remedies_are_looked_for_only_where_the_template_loses_something(renders
 
 def test_the_renders_of_remedies_are_counted(renders: list[str]) -> None:
     assert sample("chatml").renders == renders.count("plain") > len(NAMES) - 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goes on by a second whenever it is looked at."""
+    monkeypatch.setattr("spanparse.bounds.limits.time.monotonic", itertools.count().__next__)
+
+
+# Looks at the clock ten times a render; loses reasoning, with a switch that might keep it.
+SLOW = (
+    "{% for i in range(2560) %}{% endfor %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+    "{% if m.reasoning_content and (loop.last or keep_thinking) %}({{ m.reasoning_content }}){% endif %}{% endfor %}"
+)
+THOUGHT: list[Message] = [CHAT[0], {**CHAT[1], "reasoning_content": "On foot?"}]
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_parse_and_all_renders_share_the_caller_s_time() -> None:
+    # 20 s for the parse, 60 s for six continuations.
+    predict(source(SLOW), THOUGHT, limits=Limits(seconds=81), remedies=False)
+    with pytest.raises(TemplateLimit, match=r"still rendering after 75 s \(Limits\.seconds\)"):
+        predict(source(SLOW), THOUGHT, limits=Limits(seconds=75), remedies=False)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_search_for_remedies_that_takes_too_long_ends_without_them_and_says_so() -> None:
+    found = predict(source(SLOW), THOUGHT, limits=Limits(seconds=90))
+    assert found.unfinished == "still rendering after 90 s (Limits.seconds)"
+    assert to_json(found)["unfinished"] == found.unfinished
+    assert found.outcome("user_message").remedies == ()
+    whole = predict(source(SLOW), THOUGHT, limits=Limits(seconds=1000))
+    assert whole.unfinished is None
+    assert whole.outcome("user_message").remedies != ()
 
 
 def test_the_json_has_every_key_of_the_contract() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from spanparse.analysis.probes import ONE_USER, TURNS, Probe
@@ -34,8 +33,7 @@ class Trials:
         self.template = template
         self.kwargs = dict(kwargs)
         self.content_as: Literal["text", "parts"] = "text"
-        self._limits = limits
-        self._deadline = time.monotonic() + limits.seconds
+        self._limits = limits.started()
         self._tried: dict[str, Rendering | Refusal] = {}
 
     def parse(self, probe: Probe) -> Rendering | Refusal:
@@ -53,7 +51,7 @@ class Trials:
     def parse_with(self, probe: Probe, variables: Mapping[str, Any]) -> Rendering | Refusal:
         """A fresh rendering under further template variables. Raises `TemplateLimit`."""
         try:
-            return parse_request(self.template, self.request(probe, variables), limits=self._remaining())
+            return parse_request(self.template, self.request(probe, variables), limits=self._running())
         except TemplateRefused as refused:
             return Refusal(refused.reason, refused.message)
 
@@ -61,13 +59,12 @@ class Trials:
         """Trials of the same template under further variables, against the same deadline."""
         other = Trials(self.template, {**self.kwargs, **variables}, self._limits)
         other.content_as = self.content_as
-        other._deadline = self._deadline
         return other
 
     def render(self, request: Request) -> str | None:
         """The plain text, None if the request is refused. Raises `TemplateLimit`."""
         try:
-            return render_plain(self.template.text, request, name=self.template.source, limits=self._remaining())
+            return render_plain(self.template.text, request, name=self.template.source, limits=self._running())
         except TemplateRefused:
             return None
 
@@ -87,11 +84,13 @@ class Trials:
             return message
         return {**message, "content": [{"type": "text", "text": content}]}
 
-    def _remaining(self) -> Limits:
-        seconds = self._deadline - time.monotonic()
-        if seconds <= 0:
-            raise TemplateLimit(self.template.source, f"still analysing after {self._limits.seconds:g} s")
-        return replace(self._limits, seconds=seconds)
+    def _running(self) -> Limits:
+        """The limits, with the time that has passed; small renders are too short to notice its end themselves."""
+        if self._limits.until is not None and time.monotonic() > self._limits.until:
+            raise TemplateLimit(
+                self.template.source, f"still analysing after {self._limits.seconds:g} s (Limits.seconds)"
+            )
+        return self._limits
 
 
 def settle_form(trials: Trials) -> None:

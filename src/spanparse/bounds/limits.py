@@ -32,17 +32,19 @@ _LOOKS_A_COUNT: Final = 8
 _WORK_A_LOOK: Final = 1 << 22
 # What a small object takes on average: a short string, a tuple, a dict of a few keys.
 _BLOCK_BYTES: Final = 80
+_MOST_ITEM_BYTES: Final = 64
 _SLACK: Final = 1 << 23
 _FIRST_SWEEP: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a render may use before it is cut off.
+    """What a render may use before it is cut off; the error names the field that would give it more.
 
     `seconds` of time; `characters` in the prompt and in any text made on the way to it; `steps`, which are loop
-    iterations and macro calls; `memory`, the bytes of all values that the template has made and still holds, estimated.
-    The time is looked at between operations, so a render may overrun by the longest of them, seconds at most.
+    iterations and macro calls; `memory`, the bytes of all values that the template has made and still holds. That is
+    an estimate: while a value is made of others, up to three times as much is taken. The time is looked at between
+    operations, so a render may overrun by the longest of them, seconds at most.
     """
 
     seconds: float = 30.0
@@ -110,24 +112,26 @@ class Meter:
     def _look(self) -> None:
         limits = self.limits
         if self._steps > limits.steps:
-            raise LimitReached(f"still rendering after {limits.steps:,} steps")
+            raise LimitReached(f"still rendering after {limits.steps:,} steps (Limits.steps)")
         if time.monotonic() > self._deadline:
-            raise LimitReached(f"still rendering after {limits.seconds:g} s")
+            raise LimitReached(f"still rendering after {limits.seconds:g} s (Limits.seconds)")
         self._next_look = min(self._steps + _STEPS_A_LOOK, limits.steps + 1)
         self._looks += 1
         if self._work < _WORK_A_LOOK and self._looks % _LOOKS_A_COUNT:
             return
         self._work = 0
-        small = (sys.getallocatedblocks() - self._blocks) * _BLOCK_BYTES
-        if small + self._held_bytes > limits.memory:
+        if self._small_bytes() + self._held_bytes > limits.memory:
             self._sweep()
-            if small + self._held_bytes > limits.memory:
+            if self._small_bytes() + self._held_bytes > limits.memory:
                 self._out_of_memory()
+
+    def _small_bytes(self) -> int:
+        return (sys.getallocatedblocks() - self._blocks) * _BLOCK_BYTES
 
     def expect(self, characters: int, growth: int = 1) -> None:
         """An operation is about to make a text of so many characters, each of which may become `growth` of them."""
         if characters > self.limits.characters:
-            raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters")
+            raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters (Limits.characters)")
         if characters * growth > self.limits.memory:
             self._out_of_memory()
         if characters > BIG:
@@ -193,8 +197,12 @@ class Meter:
         self._held_bytes = size
 
     def _out_of_memory(self) -> None:
-        raise LimitReached(f"holds more than {self.limits.memory:,} bytes of memory")
+        raise LimitReached(f"holds more than {self.limits.memory:,} bytes of memory (Limits.memory)")
 
 
 def _bytes_of(value: Any) -> int:
-    return sys.getsizeof(value) + len(getattr(value, "_runs", ())) * RUN_BYTES
+    size = sys.getsizeof(value) + len(getattr(value, "_runs", ())) * RUN_BYTES
+    if value and type(value) in (list, tuple):
+        # Its items are small mostly, and of a kind.
+        size += len(value) * min(sys.getsizeof(value[0]), _MOST_ITEM_BYTES)
+    return size

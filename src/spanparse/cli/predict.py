@@ -83,6 +83,8 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
             _line(screen, f"  → {remedy.text}", "green")
     for hazard in found.hazards:
         _show_hazard(screen, hazard)
+    if found.unfinished is not None:
+        _line(screen, f"Not all that would keep more was tried: {found.unfinished}.", "italic")
 
 
 def _show_table(screen: Console, found: Prediction) -> None:

@@ -14,7 +14,7 @@ from spanparse.conversation import Conversation, load_conversation, parse_settin
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded
 from spanparse.parse import parse_request, request_of
-from spanparse.rendering.render import Request, render_plain
+from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit, sample_messages
 from spanparse.sources import TemplateSource, load_source
 from spanparse.stability import with_stability
@@ -146,10 +146,11 @@ def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:
 def _sample(template: TemplateSource, tools: bytes | None, kwargs: dict[str, Any]) -> tuple[Conversation, str]:
     """What the template accepts of the built-in sample, with the caller's tools if there are any, and what that is."""
     own_tools = None if tools is None else load_conversation(sample_messages(), tools).tools
+    limits = DEFAULT_LIMITS.started()
 
     def render(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:
         request = request_of(template, messages, tools=tools if own_tools is None else own_tools, kwargs=kwargs)
-        render_plain(template.text, request, name=template.source)
+        render_plain(template.text, request, name=template.source, limits=limits)
 
     found = fit(render)
     what = "This is a built-in sample conversation (--messages gives your own)."

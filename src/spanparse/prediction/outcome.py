@@ -89,7 +89,8 @@ class Prediction:
     """What the next request will keep of the present one's prompt.
 
     `exact` and `reason` are the parse's: they qualify `diverges` and `changes`; counts of characters are always those
-    of plain renders. `renders` counts the plain renders that the prediction cost beside the parse.
+    of plain renders. `renders` counts the plain renders that the prediction cost beside the parse. `unfinished` is the
+    limit that the search for remedies and hazards ran into, None if it came to its end.
     """
 
     prompt_chars: int
@@ -99,6 +100,7 @@ class Prediction:
     continuations: tuple[Outcome, ...]
     hazards: tuple[Hazard, ...]
     renders: int
+    unfinished: str | None = None
 
     def outcome(self, name: ContinuationName) -> Outcome:
         """The outcome of one continuation; there is one for every name."""
@@ -115,6 +117,7 @@ def to_json(prediction: Prediction) -> dict[str, Any]:
         "continuations": [_outcome(outcome) for outcome in prediction.continuations],
         "hazards": [_hazard(hazard) for hazard in prediction.hazards],
         "renders": prediction.renders,
+        "unfinished": prediction.unfinished,
     }
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spanparse.errors import TemplateRefused
+from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.parse import parse_request, request_of
 from spanparse.prediction.changes import changes, kept_bound, template_text_change
 from spanparse.prediction.continuation import NAMES, Continuation, ContinuationName, continuations
 from spanparse.prediction.divergence import Places
 from spanparse.prediction.hazards import hazards
-from spanparse.prediction.outcome import Change, Outcome, Prediction, Remedy
+from spanparse.prediction.outcome import Change, Hazard, Outcome, Prediction, Remedy
 from spanparse.prediction.remedies import Lossy, kwarg_remedies, reasoning_remedy
 from spanparse.prediction.renderer import Renderer
 from spanparse.proof import common_prefix
@@ -45,9 +45,12 @@ def predict(
     Costs one parse and at most one plain render for each continuation. `remedies` looks for what would keep more and
     for what may change without the conversation's doing, at the price of further plain renders where something is
     lost; `Prediction.renders` counts them all. With a `backend`, tokens are counted as well as characters;
-    `trust_content` is that of `token_map`. Raises what `parse` raises on `messages` themselves; a continuation that the
-    template refuses is an outcome with a reason.
+    `trust_content` is that of `token_map`. The parse and all renders share the `seconds` of `limits`. Raises what
+    `parse` raises on `messages` themselves, and `TemplateLimit` where a continuation runs past the limits; one that the
+    template refuses is an outcome with a reason. Where only the search for remedies runs past them,
+    `Prediction.unfinished` says so.
     """
+    limits = limits.started()
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
     )
@@ -78,6 +81,7 @@ def predict_rendering(
     `tokens` is the token map that `backend` made of it with the same `trust_content`; it is made if only the latter is
     given. Raises what `render_plain` raises, but for refusals, and what `token_map` raises.
     """
+    limits = limits.started()
     counter = None
     if backend is not None:
         from spanparse.prediction.counting import TokenCounter
@@ -111,17 +115,24 @@ class _Predictor:
         for name in NAMES:
             if name not in possible:
                 outcomes[name] = Outcome(name, reason=_MISSING[name])
+        found: tuple[Hazard, ...] = ()
+        unfinished = None
         if remedies:
-            for name, found in self._remedies().items():
-                outcomes[name] = replace(outcomes[name], remedies=found)
+            try:
+                for name, helps in self._remedies().items():
+                    outcomes[name] = replace(outcomes[name], remedies=helps)
+                found = hazards(self._renderer, self._places, self._text)
+            except TemplateLimit as limit:
+                unfinished = limit.reason
         return Prediction(
             prompt_chars=len(self._text),
             prompt_tokens=None if self._counter is None else self._counter.count,
             exact=self._rendering.exact,
             reason=self._rendering.reason,
             continuations=tuple(outcomes[name] for name in NAMES),
-            hazards=hazards(self._renderer, self._places, self._text) if remedies else (),
+            hazards=found,
             renders=self._renderer.count,
+            unfinished=unfinished,
         )
 
     def _outcome(self, continuation: Continuation) -> Outcome:

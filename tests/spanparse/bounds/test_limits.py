@@ -25,7 +25,7 @@ def test_values_that_nobody_holds_are_forgotten() -> None:
     [
         lambda i: "x" * MEGABYTE + str(i),
         lambda i: Marked.whole("x" * MEGABYTE + str(i), NOWHERE),
-        lambda i: [i] * (MEGABYTE // 8),
+        lambda i: [i] * (MEGABYTE // 32),
         lambda i: 1 << (8 * MEGABYTE + i),
         lambda i: bytes(MEGABYTE) + bytes([i]),
         lambda i: dict.fromkeys(range(MEGABYTE // 64)),
@@ -65,6 +65,15 @@ def test_small_values_count_through_the_allocator() -> None:
     hold(20_000)
     with pytest.raises(LimitReached, match="holds more than"):
         hold(500_000)
+
+
+def test_small_values_that_only_the_meter_holds_are_forgotten() -> None:
+    meter = Meter(Limits(memory=64 * MEGABYTE))
+    for i in range(40):
+        meter.tick()
+        # Many times the list's own size, and uncounted until the next look.
+        meter.keep([str(i + k) for k in range(100_000)])
+        meter.charge(5 * MEGABYTE)
 
 
 def test_the_step_after_the_last_is_one_too_many() -> None:
