@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import ctypes
-import io
 import itertools
 import math
-import struct
-import wave
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import PIL.Image
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conformance.mtmd import (
+    MARKER,
+    Pieces,
+    audio_part,
+    expected_pieces,
+    image_part,
+    picture,
+    pieces,
+    sound,
+    text_part,
+    tokenized,
+)
 
 from runtime.errors import ModelError, RequestError
 from runtime.llama import Context, ContextOptions, Model
@@ -31,7 +38,6 @@ from spanparse.media.estimate import grid
 from spanparse.tokens import LlamaVocabulary, TokenMap, token_map
 
 OPTIONS = ContextOptions(n_ctx=2048, n_batch=512, n_ubatch=256, n_threads=1, exact=True)
-MARKER = "<__media__>"
 # The text model decides over positions, the projector over tokens: every pair works.
 PAIRS = [
     ("hybrid", "qwen3vl", "chatml"),
@@ -45,33 +51,6 @@ SIZES = [
     *((64, 64), (200, 100), (37, 300), (8, 8), (1, 1), (320, 240), (33, 47), (100, 1), (1, 199), (16, 16)),
     *((24, 24), (640, 480), (255, 257), (40, 8)),
 ]
-
-Pieces = list[tuple[int, ...] | tuple[str, int, int]]
-
-
-def picture(width: int, height: int, seed: int = 0, form: str = "PNG") -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
-    file = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(file, form)
-    return file.getvalue()
-
-
-def sound(seconds: float, rate: int = 16000) -> bytes:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setparams((1, 2, rate, 0, "NONE", ""))
-        writer.writeframes(
-            b"".join(struct.pack("<h", int(9000 * math.sin(n / 9))) for n in range(round(seconds * rate)))
-        )
-    return file.getvalue()
-
-
-def image_part(data: bytes) -> dict[str, Any]:
-    return {"type": "image", "image": data}
-
-
-def text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 @dataclass
@@ -91,58 +70,14 @@ class Runtime:
         filled = insertions(rendering, read_media(messages), self.projector.expand, self.backend)
         return token_map(rendering, self.backend, template=template.text, trust_content=trust_content, media=filled)
 
-    @contextmanager
-    def tokenized(self, content: list[dict[str, Any]]) -> Iterator[Any]:
-        """llama.cpp's way: a text with markers in place of media, rendered as any text, goes to mtmd_tokenize."""
-        marked = [part if part["type"] == "text" else text_part(MARKER) for part in content]
-        text = parse(load_source(self.template), [{"role": "user", "content": marked}]).text.encode()
-        bitmaps = [self._bitmap(part) for part in content if part["type"] != "text"]
-        arguments = lib.mtmd_input_text()
-        arguments.text, arguments.text_len = text, len(text)
-        arguments.add_special, arguments.parse_special = True, True
-        chunks = lib.mtmd_input_chunks_init()
-        many = (ctypes.c_void_p * len(bitmaps))(*bitmaps)
-        code = lib.mtmd_tokenize(self.projector.pointer, chunks, ctypes.byref(arguments), many, len(bitmaps))
-        assert code == 0
-        yield chunks
-        lib.mtmd_input_chunks_free(chunks)
-        for bitmap in bitmaps:
-            lib.mtmd_bitmap_free(bitmap)
+    def marked(self, content: list[dict[str, Any]]) -> tuple[str, list[bytes]]:
+        """llama.cpp's way: a text with markers in place of media, rendered as any text, and the files."""
+        texts = [part if part["type"] == "text" else text_part(MARKER) for part in content]
+        text = parse(load_source(self.template), [{"role": "user", "content": texts}]).text
+        return text, [part[part["type"]] for part in content if part["type"] != "text"]
 
     def reference(self, content: list[dict[str, Any]]) -> Pieces:
-        with self.tokenized(content) as chunks:
-            return [
-                self._piece(lib.mtmd_input_chunks_get(chunks, number))
-                for number in range(lib.mtmd_input_chunks_size(chunks))
-            ]
-
-    def _bitmap(self, part: dict[str, Any]) -> Any:
-        """The file's bytes, decoded by libmtmd."""
-        data = part[part["type"]]
-        wrapper = lib.mtmd_helper_bitmap_init_from_buf(
-            self.projector.pointer, (ctypes.c_uint8 * len(data)).from_buffer_copy(data), len(data), False
-        )
-        assert wrapper
-        return wrapper
-
-    def _piece(self, chunk: Any) -> Any:
-        kind = lib.mtmd_input_chunk_get_type(chunk)
-        if kind == lib.MTMD_INPUT_CHUNK_TYPE_TEXT:
-            size = ctypes.c_size_t()
-            tokens = lib.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(size))
-            return tuple(tokens[: size.value])
-        return ("media", lib.mtmd_input_chunk_get_n_tokens(chunk), lib.mtmd_input_chunk_get_n_pos(chunk))
-
-
-def pieces(tokens: TokenMap) -> Pieces:
-    """A token map in the form of libmtmd's chunks: runs of text, and media with their tokens and positions."""
-    found: Pieces = []
-    at = 0
-    for run in tokens.media:
-        found += [tuple(tokens.ids[at : run.begin])] if run.begin > at else []
-        found.append(("media", run.n_tokens, run.n_pos))
-        at = run.begin + run.n_tokens
-    return [*found, tuple(tokens.ids[at:])]
+        return expected_pieces(self.projector, *self.marked(content))
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)
@@ -202,7 +137,7 @@ def test_any_mix_of_texts_and_images_is_cut_as_libmtmd_cuts_it(
 
 @pytest.mark.parametrize("seconds", [0.1, 0.5, 1, 3.3, 7.9, 8.01, 20])
 def test_a_recording_takes_what_libmtmd_gives_it(listener: Runtime, seconds: float) -> None:
-    audio = {"type": "audio", "audio": sound(seconds)}
+    audio = audio_part(sound(seconds))
     content = [text_part("Listen: "), audio, text_part("and"), audio]
     found = pieces(listener.map(content))
     assert found == listener.reference(content)
@@ -211,7 +146,7 @@ def test_a_recording_takes_what_libmtmd_gives_it(listener: Runtime, seconds: flo
 
 
 def test_a_recording_at_another_rate_counts_as_libmtmd_resamples_it(listener: Runtime) -> None:
-    content = [{"type": "audio", "audio": sound(1.7, rate)} for rate in (8000, 22050, 44100, 48000)]
+    content = [audio_part(sound(1.7, rate)) for rate in (8000, 22050, 44100, 48000)]
     assert pieces(listener.map(content)) == listener.reference(content)
 
 
@@ -283,7 +218,7 @@ class Evaluation:
     def reference(self, content: list[dict[str, Any]]) -> npt.NDArray[np.float32]:
         """Logits after the prompt as libmtmd's own helper evaluates it."""
         position = ctypes.c_int32()
-        with self.runtime.tokenized(content) as chunks:
+        with tokenized(self.runtime.projector, *self.runtime.marked(content)) as chunks:
             code = lib.mtmd_helper_eval_chunks(
                 self.runtime.projector.pointer,
                 *(self.context.pointer, chunks, 0, 0, self.context.n_batch, True, ctypes.byref(position)),
@@ -350,7 +285,7 @@ def test_another_image_of_the_same_size_changes_what_follows(evaluation: Evaluat
 
 
 def test_what_this_projector_does_not_take_is_refused_by_name(runtime: Runtime, listener: Runtime) -> None:
-    media = read_media([{"role": "user", "content": [image_part(picture(9, 9)), {"type": "audio", "audio": sound(1)}]}])
+    media = read_media([{"role": "user", "content": [image_part(picture(9, 9)), audio_part(sound(1))]}])
     with pytest.raises(RequestError, match=r"messages\[0\].content\[0\].*takes no images"):
         listener.projector.expand(media[0, 0], "messages[0].content[0]")
     with pytest.raises(RequestError, match="takes no audio"):
@@ -361,7 +296,7 @@ def test_shapes_on_which_libmtmd_ends_the_process_are_refused(runtime: Runtime, 
     thin = read_media([{"role": "user", "content": [image_part(picture(1, 201))]}])[0, 0]
     with pytest.raises(RequestError, match="too long and thin"):
         runtime.projector.expand(thin, "image")
-    short = read_media([{"role": "user", "content": [{"type": "audio", "audio": sound(0.05)}]}])[0, 0]
+    short = read_media([{"role": "user", "content": [audio_part(sound(0.05))]}])[0, 0]
     with pytest.raises(RequestError, match="shorter"):
         listener.projector.expand(short, "audio")
 

@@ -47,6 +47,10 @@ _GROUP: Final = re.compile(
 )
 
 
+# A template that repeats its placeholder for every token of an image it has no other size for writes far more.
+_LONGEST: Final = 2000
+
+
 @dataclass(frozen=True, slots=True)
 class Placeholder:
     """Characters [start, end) of the rendering that stand for the media part at `place`.
@@ -74,6 +78,8 @@ def find_placeholders(rendering: Rendering) -> list[Placeholder]:
     for message, part in media_parts(rendering):
         for start, end in _literals(part, rendering.caller_text):
             for match in _GROUP.finditer(rendering.text, start, end):
+                if match.end() - match.start() > _LONGEST:
+                    continue
                 place, index = (message, _content_index(part)), part.index or 0
                 before, after = match["begin"] or "", match["end"] or ""
                 found.append(Placeholder(place, index, *match.span(), match["placeholder"], before, after))

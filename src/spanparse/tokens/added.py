@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from spanparse.spans import Piece
+from spanparse.tokens.shared import shared_text
 
 # An added token that reads as markup: a name inside brackets, bars or the like. Vocabularies also add runs of spaces
 # and line breaks, single letters (DeepSeek LLM: `ö`) and plain words; those are text whoever wrote them.
@@ -136,8 +137,14 @@ def _trie_pattern(words: Collection[str]) -> str:
     branches: dict[str, list[str]] = {}
     for word in words:
         if word:
-            branches.setdefault(word[0], []).append(word[1:])
-    pattern = "|".join(re.escape(letter) + _trie_pattern(rest) for letter, rest in branches.items())
+            branches.setdefault(word[0], []).append(word)
+    pattern = "|".join(map(_branch_pattern, branches.values()))
     if "" in words and branches:
         return f"(?:{pattern})?"
     return f"(?:{pattern})" if len(branches) > 1 else pattern
+
+
+def _branch_pattern(words: list[str]) -> str:
+    """The same for words that begin alike, which is taken in one step: a word may be longer than recursion is deep."""
+    shared = shared_text(min(words), max(words))
+    return re.escape(words[0][:shared]) + _trie_pattern([word[shared:] for word in words])

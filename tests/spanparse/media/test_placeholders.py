@@ -53,7 +53,7 @@ def test_the_placeholder_is_found_with_its_begin_and_end_and_without_text(user: 
     assert groups(template(shown), user("a", IMAGE, "b", IMAGE)) == [((0, 1), group), ((0, 3), group)]
 
 
-@pytest.mark.parametrize("shown", ["", "(an image)", "<|unheard_of|>", '{"type": "image"}'])
+@pytest.mark.parametrize("shown", ["", "(an image)", "<|unheard_of|>", '{"type": "image"}', "<|begin_of_image|>" * 578])
 def test_what_is_no_known_placeholder_is_not_taken_for_one(user: User, shown: str) -> None:
     assert groups(template(shown), user("a", IMAGE)) == []
 
