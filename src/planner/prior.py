@@ -28,6 +28,9 @@ _BLOCK = 64
 _AFTER = 64
 """Tokens after the system text within which first user messages begin alike."""
 
+_GENERATION_PROMPT = 2
+"""Tokens at the end of that trace's prompts which no later prompt has."""
+
 _FIRST_USER = (8, 32, 128)
 """Blocks after the system text over which the first user message's share is spread."""
 
@@ -177,10 +180,7 @@ def _unmarked(request: PlanRequest, roles: Roles) -> tuple[list[Atom], list[Stre
     """A prompt of which no more is known than where tools and system text end: what real sessions did."""
     n, block = request.prompt_tokens, request.block
     tools, system = roles.tools_end or 0, roles.system_end or roles.tools_end or 0
-    # Where every token counts, a generation prompt and the last token are what comes back otherwise.
-    step = block if block > 1 else NEAR_END
-    end = n // block * block
-    atoms = [Atom(end - i * step, weight) for i, weight in enumerate(FITTED.tail, 1) if end > i * step]
+    atoms = [*_tail(n, block), *_user_start(roles, system, block)]
     stretches = [
         Stretch(0, tools, FITTED.tools),
         Stretch(tools, system, FITTED.system),
@@ -190,18 +190,41 @@ def _unmarked(request: PlanRequest, roles: Roles) -> tuple[list[Atom], list[Stre
         after = min(n, system + max(block, _AFTER))
         atoms += [Atom(system, FITTED.system_end), Atom(after, FITTED.after_system)]
         for i, weight in enumerate(FITTED.system_tail, 1):
-            if system - i * step > tools:
-                atoms.append(Atom(system - i * step, weight))
+            if system - i * _BLOCK > tools:
+                atoms.append(Atom(system - i * _BLOCK, weight))
         stretches += [
             Stretch(system, min(n, system + _BLOCK * blocks), weight)
             for blocks, weight in zip(_FIRST_USER, FITTED.first_user, strict=True)
         ]
     if tools and tools != system:
         atoms.append(Atom(tools, FITTED.tools_end))
-    high = max(system, n - len(FITTED.tail) * step)
+    high = max(system, n - len(FITTED.tail) * _BLOCK)
     for i, weight in enumerate(FITTED.distance):
         width = _BLOCK << (i + 2)
         low = max(system, n - 2 * width)
         stretches.append(Stretch(low, high, weight * max(0, high - low) / width))
         high = max(system, min(low, high))
     return atoms, stretches
+
+
+def _tail(n: int, block: int) -> list[Atom]:
+    """Prompts end with a few tokens that history does not have; what else is near the end seldom changes."""
+    if block == 1:
+        return [Atom(max(0, n - NEAR_END), FITTED.generation_prompt)]
+    end, rest = n // block, n % block
+    weights = list(FITTED.tail)
+    # The last whole block is lost if those few tokens reach into it, and the less likely otherwise the longer the rest.
+    weights[0] = FITTED.generation_prompt if rest < _GENERATION_PROMPT else weights[0] * (1 - 0.9 * rest / block)
+    return [Atom((end - i) * block, weight) for i, weight in enumerate(weights, 1) if end > i]
+
+
+def _user_start(roles: Roles, system: int, block: int) -> list[Atom]:
+    """The last message of the user is written anew."""
+    start = roles.last_user_start
+    if start is None or start <= system:
+        return []
+    atoms = [Atom(start, FITTED.last_user_start)]
+    if block > 1:
+        # How long the answer before it was is not known to the token.
+        atoms += [Atom(start + block, 0.1 * FITTED.last_user_start), Atom(start - block, 0.1 * FITTED.last_user_start)]
+    return atoms

@@ -18,7 +18,7 @@ NEAR_END = 4
 class Roles(NamedTuple):
     """Offsets in tokens, None where the prompt has no such place.
 
-    marked: whether more is known of the messages than where the first of them begins.
+    marked: whether all messages are known, and not only where the first of them, or those of users, begin.
     tools_end: where the tools block ends.
     system_end: where a new conversation with the same system text and tools parts from this one.
     last_user_start: where it parts when the last user message is edited.
@@ -44,7 +44,7 @@ def roles_of(request: PlanRequest) -> Roles:
     # The barrier between system text and the first user message is called system_end; without either it begins at 0.
     user_start = _last(barriers, "user_start") or system_end or 0
     return Roles(
-        marked=any(c.kind != "system_end" for c in barriers),
+        marked=any(c.kind not in ("system_end", "user_start") for c in barriers),
         tools_end=max((c.offset for c in request.candidates if c.kind == "tools_end"), default=None),
         system_end=system_end,
         last_user_start=user_start or None,

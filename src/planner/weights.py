@@ -24,7 +24,9 @@ class Weights:
     tools, system: spread evenly over the tools block, over the rest of the system text.
     system_tail: one, two, … blocks before the end of the system text.
     first_user: spread over the first 8, 32 and 128 blocks (of 64 tokens) after it.
-    tail: one, two, three and four blocks before the prompt's end.
+    last_user_start: where the last message of the user begins; a tenth more a block before and after it.
+    generation_prompt: just before the few tokens at the prompt's end that history does not have.
+    tail: one, two, three and four blocks before the prompt's end, otherwise.
     distance: spread over distances of 4 … 8, 8 … 16, … blocks from the prompt's end.
     even: for each token after the system text.
     """
@@ -36,6 +38,8 @@ class Weights:
     system: float
     system_tail: tuple[float, ...]
     first_user: tuple[float, float, float]
+    last_user_start: float
+    generation_prompt: float
     tail: tuple[float, ...]
     distance: tuple[float, ...]
     even: float
@@ -69,14 +73,16 @@ EVENTS = Events()
 
 FITTED = Weights(
     tools_end=0.004,
-    system_end=0.03,
+    system_end=0.06,
     after_system=0.02,
     tools=0.02,
     system=0.012,
-    system_tail=(0.002, 0.008, 0.009, 0.018, 0.006, 0.003, 0.002, 0.0013, 0.002, 0.002),
-    first_user=(0.001, 0.002, 0.002),
-    tail=(0.06, 0.01, 0.002, 0.0007),
-    distance=(0.0012,) * 11,
+    system_tail=(0.004, 0.016, 0.018, 0.036, 0.012, 0.006, 0.004, 0.0026, 0.004, 0.004),
+    first_user=(0.002, 0.002, 0.002),
+    last_user_start=0.12,
+    generation_prompt=1.0,
+    tail=(0.04, 0.006, 0.002, 0.0007),
+    distance=(0.0009, 0.00045, 0.0003, 0.0006, 0.0005, 0.0009, 0.0006, 0.0015, 0.0015, 0.003, 0.00075),
     even=6e-8,
 )
 
@@ -99,4 +105,4 @@ class Learned:
     everywhere_doubt: float
 
 
-LEARNED = Learned(session=0.06, most=4, tools=0.1, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0)
+LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0)

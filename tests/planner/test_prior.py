@@ -58,7 +58,7 @@ def test_another_state_never_adds_replay(length: int, data: st.DataObject) -> No
 
 
 def test_the_same_prompt_again_needs_a_state_before_its_last_token() -> None:
-    prior = prior_for(1000, (Candidate(900, "user_start"),))
+    prior = prior_for(1000, (Candidate(900, "assistant_start"),))
     assert prior.replay([999]) < prior.replay([1000]) - 0.05 * 900
 
 
@@ -76,3 +76,17 @@ def test_declared_offsets_and_ends_of_media_weigh_more_than_their_neighbours() -
 def test_an_expected_divergence_weighs_at_its_offset() -> None:
     plain, told = prior_for(1000), prior_for(1000, likely=(Likely(333, 0.5),))  # type: ignore[arg-type]
     assert told.below(334)[0] - told.below(333)[0] > plain.below(334)[0] - plain.below(333)[0] + 0.1
+
+
+def mass_at(prior: Prior, offset: int) -> float:
+    return prior.below(offset + 1)[0] - prior.below(offset)[0]
+
+
+def test_the_last_whole_block_is_given_up_if_the_generation_prompt_reaches_into_it() -> None:
+    assert mass_at(prior_for(64_001, block=64), 63_936) > 5 * mass_at(prior_for(64_010, block=64), 63_936)  # type: ignore[arg-type]
+
+
+def test_the_last_message_of_the_user_may_be_written_anew() -> None:
+    starts = tuple(Candidate(offset, "user_start") for offset in (20_032, 40_000))
+    prior = prior_for(64_010, (Candidate(9600, "system_end"), *starts), block=64)  # type: ignore[arg-type]
+    assert mass_at(prior, 40_000) > 10 * mass_at(prior, 20_032)

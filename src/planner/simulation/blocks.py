@@ -3,7 +3,8 @@
 One JSON object a line, plain or gzipped: `id`, `bs` (tokens a block), `tool_tokens` and `system_tokens` (how the
 prompts begin: tools, then system text), `cols` (names of the columns) and `reqs`, a row for each request, in order. Of
 the columns these are read: `in` (tokens of the prompt), `blocks` (whole blocks in it), `best_prev` (which earlier
-request shares most, -1 for none), `lcp_best` (blocks shared with it) and `depth` (0: the main agent).
+request shares most, -1 for none), `lcp_best` (blocks shared with it) and `depth` (0: the main agent); and if they are
+there `out` (tokens of the answer) and `stop` (`end_turn`: the user is next), which tell where messages of users begin.
 
 Every prompt is a path in the tree of its session's prefixes: a request has `lcp_best` blocks in common with
 request `best_prev` and owns those after them. So what any two share follows exactly.
@@ -23,19 +24,24 @@ from planner.simulation.session import Prompt, Session
 
 _COLUMNS: Final = ("in", "blocks", "best_prev", "lcp_best", "depth")
 
+_NEARLY = 3
+"""Blocks at an earlier prompt's end that may be lacking when its answer is taken for part of a later prompt."""
+
 Path_ = list[tuple[int, int]]
 """Runs of blocks: the request that owns them, and the block where they end."""
 
 
 @final
 class _Row(NamedTuple):
-    """A request, in blocks but for `tokens`."""
+    """A request, in blocks but for `tokens` and `answer`. `turn_ends`: the message after its answer is a user's."""
 
     tokens: int
     blocks: int
     best: int
     shared: int
     depth: int
+    answer: int
+    turn_ends: bool
 
 
 def read_blocks(path: str | Path) -> Iterator[Session]:
@@ -87,7 +93,10 @@ def _rows(data: dict[str, Any], where: str) -> list[_Row]:
         values = [request[pick] for pick in picks]
         if any(not isinstance(value, int) for value in values):
             raise TraceError(where, f"reqs[{number}]: not all of {', '.join(_COLUMNS)} are integers")
-        row = _Row(*values)
+        answer = request[columns.index("out")] if "out" in columns else 0
+        turn_ends = isinstance(answer, int) and "stop" in columns and request[columns.index("stop")] == "end_turn"
+        tokens, blocks, best, shared, depth = values
+        row = _Row(tokens, blocks, best, shared, depth, answer if turn_ends else 0, turn_ends)
         if not (row.tokens >= 1 and -1 <= row.best < number and 0 <= row.shared <= row.blocks):
             raise TraceError(where, f"reqs[{number}]: contradicts itself or the rows before it")
         rows.append(row)
@@ -110,7 +119,11 @@ def _session(name: str, block: int, tools: int, system: int, rows: list[_Row]) -
             return rows[j].tokens
         return min(rows[i].tokens, shared * block)
 
-    prompts = tuple(Prompt(row.tokens, _candidates(row.tokens, tools, system, block), row.depth == 0) for row in rows)
+    ends = (Candidate(tools // block * block, "tools_end"), Candidate(system // block * block, "system_end"))
+    prompts = tuple(
+        Prompt(row.tokens, tuple(c for c in (*ends, *starts) if 0 < c.offset <= row.tokens), row.depth == 0)
+        for row, starts in zip(rows, _user_starts(rows, system, block), strict=True)
+    )
 
     def nearest(i: int) -> int | None:
         return rows[i].best if rows[i].best >= 0 else None
@@ -119,10 +132,19 @@ def _session(name: str, block: int, tools: int, system: int, rows: list[_Row]) -
     return Session(name, prompts, common, nearest, f"{tools} tokens", block, least=0)
 
 
-def _candidates(tokens: int, tools: int, system: int, block: int) -> tuple[Candidate, ...]:
-    """The ends of tools and system text, rounded down to the block in which they stand."""
-    ends = (Candidate(tools // block * block, "tools_end"), Candidate(system // block * block, "system_end"))
-    return tuple(end for end in ends if 0 < end.offset <= tokens)
+def _user_starts(rows: list[_Row], system: int, block: int) -> list[list[Candidate]]:
+    """Where messages of users begin in each prompt, rounded down to a block: after the answers that end a turn."""
+    found: list[list[Candidate]] = []
+    for row in rows:
+        starts: list[Candidate] = []
+        if row.best >= 0:
+            before = rows[row.best]
+            starts = [start for start in found[row.best] if start.offset <= row.shared * block]
+            start = (before.tokens + before.answer) // block * block
+            if before.turn_ends and row.shared >= before.blocks - _NEARLY and system < start < row.tokens:
+                starts.append(Candidate(start, "user_start"))
+        found.append(starts)
+    return found
 
 
 def _paths(rows: list[_Row]) -> list[Path_]:

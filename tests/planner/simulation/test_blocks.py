@@ -99,3 +99,18 @@ def test_the_public_trace_has_the_bounds_that_its_reference_program_prints(trace
                 later += before is not None
                 before = i
     assert (line, tree, later) == (220_187_302, 220_939_179, 47_948)
+
+
+def test_messages_of_users_begin_after_answers_that_end_a_turn(session_line: Any) -> None:
+    columns = ["in", "out", "blocks", "best_prev", "lcp_best", "depth", "stop"]
+    requests = [
+        [2000, 100, 31, -1, 0, 0, "end_turn"],
+        [2400, 100, 37, 0, 31, 0, "tool_use"],
+        [2900, 100, 45, 1, 37, 0, "end_turn"],
+        [3300, 100, 51, 2, 45, 0, "end_turn"],
+        [2300, 100, 35, 2, 33, 0, "end_turn"],
+    ]
+    session = read_session(session_line((), cols=columns, reqs=requests), "here")
+    starts = [[c.offset for c in prompt.candidates if c.kind == "user_start"] for prompt in session.prompts]
+    first, second = 2100 // 64 * 64, 3000 // 64 * 64
+    assert starts == [[], [first], [first], [first, second], [first]]
