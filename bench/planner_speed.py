@@ -15,8 +15,9 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from planner import Budget, Candidate, Costs, Existing, PlanRequest, plan
@@ -119,42 +120,43 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return 1000 * (time.process_time() - start), result
 
 
-def least(rounds: int, work: Callable[[int], Callable[[], Any]]) -> float:
-    return min(timed(work(seed))[0] for seed in range(rounds))
+def least(work: Iterable[Callable[[], Any]]) -> float:
+    return min(timed(one)[0] for one in work)
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
+
+    def add(what: str, n: int, k: int, took: float, **others: float) -> None:
+        results.append({"what": what, "offsets": n, "checkpoints": k, "ms": took, **others})
+
+    seeds = range(rounds)
     for n, k in LINES:
         ours, theirs = [], []
-        for seed in range(rounds):
-            points, prior = a_line(n, seed)
-            took, chosen = timed(lambda points=points, prior=prior, k=k: select(points, prior, Budget(k)))
-            other, best = timed(lambda points=points, prior=prior, k=k: textbook(points, prior, k))
+        for points, prior in (a_line(n, seed) for seed in seeds):
+            took, chosen = timed(partial(select, points, prior, Budget(k)))
+            other, best = timed(partial(textbook, points, prior, k))
             assert math.isclose(cost_of(chosen, points, prior), best, rel_tol=1e-9)
             ours.append(took)
             theirs.append(other)
-        results.append({"what": "line", "offsets": n, "checkpoints": k, "ms": min(ours), "textbook_ms": min(theirs)})
+        add("line", n, k, min(ours), textbook_ms=min(theirs))
     for n, k in BYTES:
-        lines = [a_line(n, seed) for seed in range(rounds)]
         budget = Budget(bytes=k * 120_000_000)
-        took = least(rounds, lambda seed, lines=lines, budget=budget: lambda: select(*lines[seed], budget))
-        results.append({"what": "line, sizes by length", "offsets": n, "checkpoints": k, "ms": took})
+        add("line, sizes by length", n, k, least([partial(select, *a_line(n, seed), budget) for seed in seeds]))
     for n, k in TREES:
-        trees = [a_tree(n, seed) for seed in range(rounds)]
-        took = least(rounds, lambda seed, trees=trees, k=k: lambda: select_tree(trees[seed], Budget(k)))
-        results.append({"what": "tree", "offsets": n, "checkpoints": k, "ms": took})
+        add("tree", n, k, least([partial(select_tree, a_tree(n, seed), Budget(k)) for seed in seeds]))
     for n, k in PLANS:
-        requests = [a_request(n, k, seed) for seed in range(rounds)]
-        took = least(rounds, lambda seed, requests=requests: lambda: plan(requests[seed]))
-        results.append({"what": "plan", "offsets": n, "checkpoints": k, "ms": took})
-        took = least(rounds, lambda seed, requests=requests: lambda: plan(requests[seed]).to_json())
-        results.append({"what": "plan, with all others", "offsets": n, "checkpoints": k, "ms": took})
+        requests = [a_request(n, k, seed) for seed in seeds]
+        add("plan", n, k, least([partial(plan, request) for request in requests]))
+        add("plan, with all others", n, k, least([partial(in_full, request) for request in requests]))
     slow = replace(a_request(200, 8, 1), timeout=90.0, costs=Costs(0.01))
-    results.append(
-        {"what": "plan, timeout", "offsets": 200, "checkpoints": 8, "ms": least(rounds, lambda _: lambda: plan(slow))}
-    )
+    add("plan, timeout", 200, 8, least([partial(plan, slow) for _ in seeds]))
     return results
+
+
+def in_full(request: PlanRequest) -> str:
+    """With the optimum and every other policy for comparison."""
+    return plan(request).to_json()
 
 
 def main() -> None:
