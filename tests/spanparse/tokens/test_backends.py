@@ -120,7 +120,7 @@ def test_both_backends_map_published_templates_alike(pair: Pair, trust_content: 
 
 
 def test_llama_cpp_takes_texts_for_special_tokens_that_the_file_does_not_call_special(pair: Pair) -> None:
-    """It does so by name: of what ends a turn or marks a hole in some model or other, as `</s>` in Qwen's vocabulary."""
+    """It does so by name: what ends a turn or marks a hole in some model or other, as `</s>` in Qwen's vocabulary."""
     for text in pair.read_differently:
         assert pair.theirs.encode(text, special=True) != pair.theirs.encode(text, special=False)
         assert pair.ours.encode(text, special=True) == pair.ours.encode(text, special=False)
