@@ -6,7 +6,9 @@ import ctypes
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,13 @@ from tests.conformance.mtmd import (
     tokenized,
 )
 
-from runtime.errors import ModelError, RequestError
+from runtime.errors import DecodeError, ModelError, RequestError
 from runtime.llama import Context, ContextOptions, Model
 from runtime.media import Projector, lib
 from runtime.prefix import as_tokens
 from runtime.tiny import ensure_model, ensure_projector
+from runtime.tiny.architecture import architecture
+from runtime.tiny.file import write_file
 from spanparse import load_source, parse
 from spanparse.media import insertions, read_media
 from spanparse.media.estimate import grid
@@ -46,6 +50,7 @@ PAIRS = [
     ("swa", "gemma3", "gemma3"),
     ("recurrent", "gemma3", "gemma3"),
     ("dense", "qwen3vl", "chatml"),
+    ("mrope", "qwen3vl", "chatml"),
 ]
 SIZES = [
     *((64, 64), (200, 100), (37, 300), (8, 8), (1, 1), (320, 240), (33, 47), (100, 1), (1, 199), (16, 16)),
@@ -80,20 +85,44 @@ class Runtime:
         return expected_pieces(self.projector, *self.marked(content))
 
 
-@pytest.fixture(scope="module", params=PAIRS, ids="-".join)
-def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    kind, projector_kind, template = request.param
+@pytest.fixture(scope="session")
+def mrope_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dense model as Qwen3-VL's text model: attention alone, with two-dimensional positions."""
+    dense = architecture("dense", 128)
+    path = tmp_path_factory.mktemp("models") / "mrope.gguf"
+    metadata = {**dense.metadata, "rope.dimension_sections": [6, 5, 5, 0]}
+    write_file(replace(dense, name="qwen3vl", metadata=metadata), path, width=128, seed=0, template="")
+    return path
+
+
+@contextmanager
+def opened(model_path: Path, projector_kind: str, template: str) -> Iterator[Runtime]:
     with (
-        Model(ensure_model(kind)) as model,
+        Model(model_path) as model,
         Projector(ensure_projector(projector_kind), model, n_threads=1) as projector,
     ):
         yield Runtime(model, projector, LlamaVocabulary(model.pointer), template)
 
 
+@pytest.fixture(scope="module", params=PAIRS, ids="-".join)
+def runtime(request: pytest.FixtureRequest, mrope_model: Path) -> Iterator[Runtime]:
+    kind, projector_kind, template = request.param
+    with opened(mrope_model if kind == "mrope" else ensure_model(kind), projector_kind, template) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
 def listener() -> Iterator[Runtime]:
-    with Model(ensure_model("hybrid")) as model, Projector(ensure_projector("qwen3a"), model, n_threads=1) as projector:
-        yield Runtime(model, projector, LlamaVocabulary(model.pointer), "chatml")
+    with opened(ensure_model("hybrid"), "qwen3a", "chatml") as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["hybrid", "mrope"])
+def flat(request: pytest.FixtureRequest, mrope_model: Path) -> Iterator[Evaluation]:
+    """Models to which an image is an area: its positions are fewer than its tokens."""
+    path = mrope_model if request.param == "mrope" else ensure_model(request.param)
+    with opened(path, "qwen3vl", "chatml") as made, Context(made.model, OPTIONS) as context:
+        yield Evaluation(made, context)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -206,7 +235,8 @@ class Evaluation:
             position = self.text(tokens.ids[at : run.begin], position)
             assert position == run.position
             with self.runtime.projector.prepare(media[0, run.part], "image") as prepared:
-                number = [chunk.is_media for chunk in prepared.chunks].index(True)
+                ids = tuple(tokens.ids[run.begin : run.begin + run.n_tokens])
+                number = [chunk.ids for chunk in prepared.chunks].index(ids)
                 position = prepared.evaluate(self.context, number, position)
             at = run.begin + run.n_tokens
             assert position == run.position + run.n_pos
@@ -230,6 +260,15 @@ class Evaluation:
         if ids:
             self.context.decode(as_tokens(ids), position, logits=True)
         return position + len(ids)
+
+
+def test_a_recording_evaluated_from_its_map_gives_what_libmtmd_gives(listener: Runtime) -> None:
+    content = [text_part("Listen: "), audio_part(sound(9)), text_part(" What is it?")]
+    with Context(listener.model, OPTIONS) as context:
+        evaluation = Evaluation(listener, context)
+        ours = evaluation.run(content)
+        context.clear()
+        assert np.abs(ours - evaluation.reference(content)).max() < 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +311,45 @@ def test_a_state_saved_right_after_an_image_continues_as_a_cold_run_does(evaluat
     right, cold = saved_after_second_image(two_images(1, 2))
     assert np.abs(continued(right) - cold).max() < 1e-3
     assert np.abs(continued(wrong) - cold).max() > 1e-2
+
+
+def test_after_an_image_text_goes_on_at_the_position_of_the_map_and_at_no_other(flat: Evaluation) -> None:
+    context, content = flat.context, two_images(1, 2)
+    tokens = flat.runtime.map(content)
+    run = tokens.media[-1]
+    after = run.position + run.n_pos
+    context.clear()
+    cold = flat.run(content)
+    rest = tokens.ids[run.begin + run.n_tokens :]
+
+    def continued(position: int) -> npt.NDArray[np.float32]:
+        context.clear()
+        states: list[Saved] = []
+        flat.run(content, lambda at, where: states.append(Saved(at, where, context.save_state())))
+        assert context.load_state(states[-1].data)
+        assert context.cut(after)
+        flat.text(rest, position)
+        return context.logits()
+
+    assert np.abs(continued(after) - cold).max() < 1e-4
+    # What the memory's last position, and what the number of tokens would suggest.
+    for wrong in (run.position + 1, run.begin + run.n_tokens):
+        assert np.abs(continued(wrong) - cold).max() > 1e-2
+
+
+def test_an_image_for_which_there_is_no_room_is_an_error_that_a_cleared_memory_survives(flat: Evaluation) -> None:
+    context = flat.context
+    context.clear()
+    cold = flat.run(two_images(1, 2))
+    large = read_media([{"role": "user", "content": [image_part(picture(640, 480))]}])[0, 0]
+    with flat.runtime.projector.prepare(large, "image") as prepared:
+        context.clear()
+        position = prepared.evaluate(context, 1, 0)
+        # 1,200 tokens of 40 positions: it is the tokens that need room.
+        with pytest.raises(DecodeError):
+            prepared.evaluate(context, 1, position)
+    context.clear()
+    assert np.array_equal(flat.run(two_images(1, 2)), cold)
 
 
 def test_another_image_of_the_same_size_changes_what_follows(evaluation: Evaluation) -> None:
