@@ -10,7 +10,7 @@ def explain(plan: Plan) -> str:
     evaluated = sum(step.end - step.begin for step in plan.steps)
     lines = [
         f"{plan.prompt_tokens:,} tokens on {plan.memory} memory, policy {plan.policy}: evaluate {evaluated:,}, "
-        f"{plan.breaks} breaks, {len(plan.saves)} saves"
+        f"{plan.breaks} breaks and {len(plan.saves)} saves ({plan.overhead_seconds:.3f} s)"
     ]
     if plan.restore:
         lines.append(f"restore  {plan.restore.offset:>9,}  {plan.restore.source}: {plan.restore.why}")
@@ -29,7 +29,7 @@ def explain(plan: Plan) -> str:
         lines.append(f"{what:<8} {step.end:>9,}  {step.kind}: {step.reason}")
     lines.append(
         f"expected replay {plan.expected_replay_tokens:,.1f} tokens ({plan.expected_replay_seconds:.3f} s) unless the "
-        f"next prompt extends this one; at best {plan.optimal_replay_tokens:,.1f}"
+        f"next prompt extends this one; at best {plan.optimal_replay_tokens:,.1f} ({plan.optimal_replay_seconds:.3f} s)"
     )
     if plan.baselines:
         others = sorted(plan.baselines.items(), key=lambda item: (item[1], item[0]))

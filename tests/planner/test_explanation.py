@@ -50,5 +50,6 @@ def test_the_sums_are_the_plans() -> None:
     made = plan(REQUEST)
     text = made.explain()
     assert f"expected replay {made.expected_replay_tokens:,.1f} tokens" in text
-    assert f"at best {made.optimal_replay_tokens:,.1f}" in text
+    assert f"at best {made.optimal_replay_tokens:,.1f} ({made.optimal_replay_seconds:.3f} s)" in text
+    assert f"{made.breaks} breaks and {len(made.saves)} saves ({made.overhead_seconds:.3f} s)" in text
     assert all(f"{name} {tokens:,.1f}" in text for name, tokens in made.baselines.items())
