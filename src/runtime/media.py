@@ -118,9 +118,10 @@ class Projector:
         finally:
             lib.mtmd_bitmap_free(bitmap)
         prepared = PreparedMedia(self, chunks, media.id)
-        if code != 0 or not all(chunk.ids for chunk in prepared.chunks):
+        if code != 0 or not prepared.is_sound:
             prepared.close()
-            raise RequestError(where, f"{self.path} makes nothing of it: {errors[0] if errors else 'no tokens'}")
+            reason = errors[0] if errors else "a chunk without tokens, or a marker that the model's vocabulary lacks"
+            raise RequestError(where, f"{self.path} makes nothing of it: {reason}")
         return prepared
 
     def _image(self, image: Image, where: str) -> Any:
@@ -163,6 +164,11 @@ class PreparedMedia:
             _chunk(lib.mtmd_input_chunks_get(pointer, number), id, number)
             for number in range(lib.mtmd_input_chunks_size(pointer))
         )
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every chunk has tokens and every text only those of the vocabulary."""
+        return all(chunk.ids and (chunk.is_media or min(chunk.ids) >= 0) for chunk in self.chunks)
 
     def evaluate(self, context: Context, number: int, position: int, *, n_batch: int | None = None) -> int:
         """Encode media chunk `number` and append it to the memory at `position`; gives the position after it.

@@ -51,6 +51,9 @@ PAIRS = [
     ("recurrent", "gemma3", "gemma3"),
     ("dense", "qwen3vl", "chatml"),
     ("mrope", "qwen3vl", "chatml"),
+    # Several runs of one image.
+    ("hybrid", "internvl", "chatml"),
+    ("dense", "internvl", "gemma3"),
 ]
 SIZES = [
     *((64, 64), (200, 100), (37, 300), (8, 8), (1, 1), (320, 240), (33, 47), (100, 1), (1, 199), (16, 16)),

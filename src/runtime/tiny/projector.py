@@ -13,9 +13,10 @@ from typing import Literal
 
 from runtime.tiny.architecture import EPSILON, Tensor
 
-ProjectorKind = Literal["gemma3", "qwen2vl", "qwen3vl", "qwen3a"]
+ProjectorKind = Literal["gemma3", "qwen2vl", "qwen3vl", "internvl", "qwen3a"]
 """gemma3: 16 tokens for every image. qwen2vl and qwen3vl: as many as the image has 16 × 16 squares, M-RoPE positions
-with a model that knows them. qwen3a: 13 tokens for each second of audio."""
+with a model that knows them. internvl: 16 tokens for each tile of a large image and for the whole of it. qwen3a: 13
+tokens for each second of audio."""
 
 HIDDEN = 32
 FEED_FORWARD = 64
@@ -72,9 +73,9 @@ def _linear(name: str, n_out: int, n_in: int, *, bias: bool = True) -> Iterator[
         yield Tensor(f"{name}.bias", (n_out,))
 
 
-def _norm(name: str) -> Iterator[Tensor]:
-    yield Tensor(f"{name}.weight", (HIDDEN,), mean=1.0)
-    yield Tensor(f"{name}.bias", (HIDDEN,))
+def _norm(name: str, size: int = HIDDEN) -> Iterator[Tensor]:
+    yield Tensor(f"{name}.weight", (size,), mean=1.0)
+    yield Tensor(f"{name}.bias", (size,))
 
 
 def _encoder(tower: Literal["v", "a"], *, fused: bool = False) -> Iterator[Tensor]:
@@ -98,8 +99,8 @@ def _patches(name: str) -> Tensor:
     return Tensor(name, (HIDDEN, 3, PATCH_SIZE, PATCH_SIZE), std=1 / sqrt(n_in))
 
 
-def _places() -> Tensor:
-    return Tensor("v.position_embd.weight", ((IMAGE_SIZE // PATCH_SIZE) ** 2, HIDDEN), std=0.5)
+def _places(more: int = 0) -> Tensor:
+    return Tensor("v.position_embd.weight", ((IMAGE_SIZE // PATCH_SIZE) ** 2 + more, HIDDEN), std=0.5)
 
 
 def _gemma3(width: int) -> Projector:
@@ -112,9 +113,24 @@ def _gemma3(width: int) -> Projector:
         yield Tensor("mm.input_projection.weight", (HIDDEN, width), std=1 / sqrt(HIDDEN))
         yield Tensor("mm.soft_emb_norm.weight", (HIDDEN,), mean=1.0)
 
-    return Projector(
-        {**_vision_metadata("gemma3", width), "clip.vision.projector.scale_factor": MERGE}, tuple(tensors())
-    )
+    metadata = {**_vision_metadata("gemma3", width), "clip.vision.projector.scale_factor": MERGE}
+    return Projector(metadata, tuple(tensors()))
+
+
+def _internvl(width: int) -> Projector:
+    def tensors() -> Iterator[Tensor]:
+        yield Tensor("v.class_embd", (HIDDEN,), std=0.5)
+        yield _patches("v.patch_embd.weight")
+        yield Tensor("v.patch_embd.bias", (HIDDEN,))
+        yield _places(more=1)  # the class has a place too
+        yield from _encoder("v")
+        merged = HIDDEN * MERGE * MERGE
+        yield from _norm("mm.model.mlp.0", merged)
+        yield from _linear("mm.model.mlp.1", width, merged)
+        yield from _linear("mm.model.mlp.3", width, width)
+
+    metadata = {**_vision_metadata("internvl", width), "clip.vision.projector.scale_factor": MERGE}
+    return Projector(metadata, tuple(tensors()))
 
 
 def _qwen_patches() -> Iterator[Tensor]:
@@ -165,5 +181,6 @@ _BUILDERS: dict[ProjectorKind, Callable[[int], Projector]] = {
     "gemma3": _gemma3,
     "qwen2vl": _qwen2vl,
     "qwen3vl": _qwen3vl,
+    "internvl": _internvl,
     "qwen3a": _qwen3a,
 }

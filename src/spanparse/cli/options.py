@@ -45,7 +45,7 @@ Mmproj = Annotated[
     typer.Option(
         "--mmproj",
         metavar="GGUF|KIND",
-        help="A projector file, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, qwen3a): how many tokens media "
+        help="A projector file, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, internvl, qwen3a): how many tokens media "
         "take, exactly. [default: estimates]",
     ),
 ]
