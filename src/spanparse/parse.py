@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
 
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import Family, bos_of, family_of
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
-from spanparse.ownership.notes import displaced_messages, message_notes
+from spanparse.ownership.layout import Layouts
+from spanparse.ownership.notes import displaced_messages
 from spanparse.ownership.owners import Ownership, assign_owners
-from spanparse.ownership.parts import message_parts, preamble_parts
+from spanparse.ownership.parts import preamble_parts
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owner_of
 from spanparse.ownership.turns import find_turns
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
@@ -24,6 +27,7 @@ from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 
+_OWNER: Final = attrgetter("owner")
 _LEADING = ("system", "developer")
 _BARRIERS: Mapping[str, BarrierKind] = {
     "system": "system_start",
@@ -198,28 +202,28 @@ def _assemble(
     plain: str, request: Request, family: Family, ownership: Ownership, doubts: _Doubts, bos: str
 ) -> Rendering:
     segments = ownership.segments
-    pieces = _pieces(segments)
-    roles = [str(message.get("role")) for message in request.messages]
-    shown = [piece for piece in pieces if owner_of(piece) >= 0]
-    generated = [segment for segment in segments if segment.owner == GENERATION_PROMPT]
-    generation = Piece(generated[0].start, generated[-1].end) if generated else None
-    turns = find_turns(plain, shown, ownership.starts, roles, plain[generation.start :] if generation else "")
-    displaced = displaced_messages(list(dict.fromkeys(owner_of(piece) for piece in shown)))
+    pieces = [list(piece) for _, piece in groupby(segments, key=_OWNER)]
     owned: dict[int, list[list[Segment]]] = {}
-    for piece in shown:
+    for piece in pieces:
         owned.setdefault(owner_of(piece), []).append(piece)
+    before = [segment for piece in owned.pop(PREAMBLE, ()) for segment in piece]
+    generated = owned.pop(GENERATION_PROMPT, None)
+    generation = Piece(generated[0][0].start, generated[-1][-1].end) if generated else None
+    shown = [piece for piece in pieces if owner_of(piece) >= 0]
+    roles = [str(message.get("role")) for message in request.messages]
+    turns = find_turns(plain, shown, ownership.starts, roles, plain[generation.start :] if generation else "")
+    layouts = Layouts(displaced_messages(list(owned)))
     messages = []
     for index, message in enumerate(request.messages):
-        mine = owned.get(index, [])
-        flat = [segment for piece in mine for segment in piece]
-        notes = message_notes(index, message, flat, displaced)
+        mine = owned.get(index, ())
+        parts, notes = layouts.describe(
+            index, message, mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
+        )
         if index in turns.merged:
-            notes.insert(0, "merged")
+            notes = ("merged", *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
-        parts = message_parts(flat, index, message, opens_turn=index in turns.opens, closes_turn=index in turns.closes)
-        ranges = tuple(Piece(piece[0].start, piece[-1].end) for piece in mine)
-        messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, tuple(notes)))
-    before = [segment for segment in segments if segment.owner == PREAMBLE]
+        ranges = tuple([Piece(piece[0].start, piece[-1].end) for piece in mine])
+        messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, notes))
     preamble = Preamble(
         before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, plain, bos)
     )
@@ -238,17 +242,6 @@ def _assemble(
         caller_text=_caller_text(segments),
         notes=("tools dropped",) if request.tools and not any(segment.is_tools for segment in segments) else (),
     )
-
-
-def _pieces(segments: Sequence[Segment]) -> list[list[Segment]]:
-    """Segments grouped into contiguous stretches of one owner, in text order."""
-    pieces: list[list[Segment]] = []
-    for segment in segments:
-        if pieces and pieces[-1][-1].owner == segment.owner:
-            pieces[-1].append(segment)
-        else:
-            pieces.append([segment])
-    return pieces
 
 
 def _system_end(pieces: Sequence[Sequence[Segment]], messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
@@ -291,11 +284,16 @@ def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_
 def _caller_text(segments: Sequence[Segment]) -> tuple[Piece, ...]:
     """Ranges whose characters came from fields other than a role."""
     ranges: list[Piece] = []
+    begin = end = -1
     for segment in segments:
-        if segment.origin.literal or segment.origin.path[-1] == "role":
+        path, literal, _ = segment.origin
+        if literal or path[-1] == "role":
             continue
-        if ranges and ranges[-1].end == segment.start:
-            ranges[-1] = Piece(ranges[-1].start, segment.end)
-        else:
-            ranges.append(Piece(segment.start, segment.end))
+        if segment.start != end:
+            if end > begin:
+                ranges.append(Piece(begin, end))
+            begin = segment.start
+        end = segment.end
+    if end > begin:
+        ranges.append(Piece(begin, end))
     return tuple(ranges)

@@ -44,8 +44,7 @@ class Piece(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What one stretch of a message is.
 
     `source` is the path of the field the text came from, relative to its message (`content`, `content[1].text`,
@@ -57,7 +56,7 @@ class Part:
     start: int
     end: int
     source: str | None = None
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment] # nobody asks a part for the place of a value
     children: tuple[Part, ...] = ()
 
 
@@ -84,8 +83,7 @@ class MessageSpan:
         return self.pieces[-1].end if self.pieces else None
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(NamedTuple):
     """An offset above 0 where the text passes from one owner to another.
 
     `kind` says what begins there, except that the end of system text and tools is always `system_end`.

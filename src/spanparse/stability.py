@@ -24,7 +24,7 @@ def with_stability(
     kept = stable_prefix(rendering.text, template, request, limits=limits)
     if kept is None:
         return rendering
-    return replace(rendering, barriers=tuple(replace(b, stable=b.offset <= kept) for b in rendering.barriers))
+    return replace(rendering, barriers=tuple(b._replace(stable=b.offset <= kept) for b in rendering.barriers))
 
 
 def stable_prefix(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.audit.case import Case
@@ -17,6 +18,11 @@ from spanparse import MessageSpan, Part, Piece, Rendering
 from spanparse.spans import BarrierKind, Preamble
 
 CHATML = next(template for template in bundled() if template.name == "chatml")
+
+
+def replace(value: Any, **changes: object) -> Any:
+    """A span or a named tuple with other fields."""
+    return value._replace(**changes) if isinstance(value, tuple) else dataclasses.replace(value, **changes)
 
 
 def view_of(shape: str, template: Template = CHATML, *, generation: bool = True) -> View:

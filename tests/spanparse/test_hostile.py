@@ -105,11 +105,15 @@ def test_messages_nested_too_deeply_are_refused(template: str) -> None:
 
 
 @pytest.mark.parametrize("template", ["{{ messages }}", "{{ messages | tojson }}", "{{ messages == messages[:] }}"])
-def test_messages_that_hold_themselves_are_refused(template: str) -> None:
+def test_messages_that_hold_themselves_are_not_followed_without_end(template: str) -> None:
     message: dict[str, Any] = {"role": "user", "content": "a"}
     message["extra"] = message
-    with pytest.raises(TemplateError):
-        render_marked(template, Request([message]))
+    for render in (render_plain, render_marked):
+        try:
+            text = render(template, Request([message]))
+        except TemplateError:
+            continue
+        assert len(text) < 1000
 
 
 def test_all_renders_of_a_parse_share_the_caller_s_time(monkeypatch: pytest.MonkeyPatch) -> None:

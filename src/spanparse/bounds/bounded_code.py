@@ -9,16 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame
+from jinja2.compiler import Frame
+
+from spanparse.bounds.costs import FREE_IF_SHORT
+from spanparse.bounds.output_code import OutputCodeGenerator
 
 # What the compiled code calls, by the names that it has there: methods of `Operations` and of its meter.
 _OPERATIONS = ("compare", "escaped", "html", "joined", "operate", "spread", "text", "walk", "within")
 _METER = ("keep", "tick")
 _FEW_ITEMS = 32
 _FEW_ADDENDS = 4
+_DICT_ATTRIBUTES = frozenset(dir({}))
+LOOP_ATTRIBUTES = frozenset(
+    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
 
 
-class LimitedCodeGenerator(CodeGenerator):
+class LimitedCodeGenerator(OutputCodeGenerator):
     """Ordinary code with a `tick()` in every loop and macro, and operations that are bounded before they run.
 
     An operation is left as Jinja writes it where the template's own length bounds it, as in `role == 'user'`.
@@ -34,6 +41,9 @@ class LimitedCodeGenerator(CodeGenerator):
 
     def write_commons(self) -> None:
         super().write_commons()
+        self.writeline("method = context.method")
+        self.writeline("get_attribute = environment.getattr")
+        self.writeline("get_item = environment.getitem")
         self.writeline("cursor = context.cursor")
         self.writeline("operations = context.operations")
         for name in _OPERATIONS:
@@ -164,6 +174,40 @@ class LimitedCodeGenerator(CodeGenerator):
 
     # --- what is looked up, cut, collected or passed on --------------------------------------------
 
+    def _write_field(self, node: nodes.Expr, name: str, otherwise: str, frame: Frame) -> None:
+        """`node[name]`, without a call where that is a field of a message or tool."""
+        self.write(f"(got[{name!r}] if type(got := ")
+        self.visit(node, frame)
+        self.write(f") is dict and {name!r} in got else {otherwise}(got, {name!r}))")
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802
+        if isinstance(node.node, nodes.Name) and node.node.name == "loop" and node.attr in LOOP_ATTRIBUTES:
+            self.write(f"(got.{node.attr} if type(got := ")
+            self.visit(node.node, frame)
+            self.write(f") is LoopContext else get_attribute(got, {node.attr!r}))")
+        elif node.attr in _DICT_ATTRIBUTES:
+            super().visit_Getattr(node, frame)
+        else:
+            self._write_field(node.node, node.attr, "get_attribute", frame)
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:  # noqa: N802
+        called = node.node
+        named = node.kwargs or node.dyn_args or node.dyn_kwargs or forward_caller
+        if named or not isinstance(called, nodes.Getattr) or called.attr not in FREE_IF_SHORT:
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+            return
+        self.write("method(")
+        self.visit(called.node, frame)
+        self.write(f", {called.attr!r}")
+        for operand in node.args:
+            self.write(", ")
+            self._write_looked_at(operand, frame)
+        self.write(")")
+
+    def _write_looked_at(self, node: nodes.Expr, frame: Frame) -> None:
+        """An operand of which no character gets into the result."""
+        self.visit(node, frame)
+
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
         if isinstance(node.arg, nodes.Slice):
             if _is_constant(node.node):
@@ -172,6 +216,9 @@ class LimitedCodeGenerator(CodeGenerator):
             self.write("keep(")
             super().visit_Getitem(node, frame)
             self.write(")")
+            return
+        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            self._write_field(node.node, node.arg.value, "get_item", frame)
             return
         if not _is_constant(node.arg):
             self._wrapped[id(node.arg)] = "walk("

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, final
 
@@ -73,16 +74,21 @@ class Meter:
         "_held",
         "_held_bytes",
         "_looks",
+        "_most_out",
         "_next_look",
         "_next_sweep",
+        "_out",
         "_slack",
         "_steps",
         "_work",
         "limits",
     )
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, out: Sequence[object] = (), each: int = 1) -> None:
+        """`out` is what the render puts out: it grows, and takes `each` bytes for an item in the end."""
         self.limits = limits
+        self._out = out
+        self._most_out = limits.memory // each
         deadline = limits.started().until
         assert deadline is not None
         self._deadline = deadline
@@ -115,6 +121,8 @@ class Meter:
             raise LimitReached(f"still rendering after {limits.steps:,} steps (Limits.steps)")
         if time.monotonic() > self._deadline:
             raise LimitReached(f"still rendering after {limits.seconds:g} s (Limits.seconds)")
+        if len(self._out) > self._most_out:
+            self._out_of_memory()
         self._next_look = min(self._steps + _STEPS_A_LOOK, limits.steps + 1)
         self._looks += 1
         if self._work < _WORK_A_LOOK and self._looks % _LOOKS_A_COUNT:
@@ -153,7 +161,7 @@ class Meter:
             size = len(value) << 4  # type: ignore[arg-type]
         elif isinstance(value, str):
             # A marked text takes time and memory for its runs.
-            size = len(value) + (len(getattr(value, "_runs", ())) << 4)
+            size = len(value) + (len(getattr(value, "_pieces", ())) << 4)
         elif kind is int:
             size = value.bit_length() >> 3  # type: ignore[attr-defined]
         else:
@@ -201,7 +209,7 @@ class Meter:
 
 
 def _bytes_of(value: Any) -> int:
-    size = sys.getsizeof(value) + len(getattr(value, "_runs", ())) * RUN_BYTES
+    size = sys.getsizeof(value) + len(getattr(value, "_pieces", ())) * RUN_BYTES
     if value and type(value) in (list, tuple):
         # Its items are small mostly, and of a kind.
         size += len(value) * min(sys.getsizeof(value[0]), _MOST_ITEM_BYTES)

@@ -158,7 +158,7 @@ class Operations:
     def _repeat(self, values: Sequence[Any], count: int) -> None:
         if isinstance(values, str):
             self.meter.expect(len(values) * count)
-            if type(values) is Marked and not values._is_of_one_origin():
+            if type(values) is Marked and values._origin is None:
                 self.meter.expect_items(len(values._runs) * count, RUN_BYTES)
         else:
             self.meter.expect_items(len(values) * count)

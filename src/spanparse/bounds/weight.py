@@ -54,8 +54,9 @@ def _weigh_few(value: Any, most: int) -> Weight | None:
                 characters += len(item)
             elif kind is dict or kind is TrackedDict:
                 containers = True
-                below += item
-                below += item.values()
+                # A tracked dict's own methods would track what it holds.
+                below += dict.keys(item)
+                below += dict.values(item)
             elif kind is list or kind is TrackedList:
                 containers = True
                 below += item
@@ -101,7 +102,7 @@ def _weigh(value: Any, most: int, known: dict[int, Weight], depth: int) -> Weigh
 def _items(value: Any) -> Iterable[Any] | None:
     """The values inside a container, none of which is made for the occasion; None for anything else."""
     if isinstance(value, dict):
-        return _keys_and_values(value)
+        return chain(dict.keys(value), dict.values(value))
     if isinstance(value, (list, tuple, Set, ValuesView)) and type(value) is not _ITEMS_VIEW:
         return value
     if type(value) is _ITEMS_VIEW:

@@ -19,6 +19,7 @@ Runs = tuple[Run, ...]
 
 # Runs are made by the thousand; a NamedTuple's own constructor is a Python function.
 _new = tuple.__new__
+_new_string = str.__new__
 _START = operator.itemgetter(0)
 _CONVERSION = re.compile(r"%[sd%]")
 
@@ -27,23 +28,39 @@ _CONVERSION = re.compile(r"%[sd%]")
 class Marked(str):
     """Text with `_runs`: sorted, disjoint runs; characters outside of them have no known origin.
 
-    The attribute's underscore keeps it out of reach of sandboxed templates.
+    Most texts come from one place as a whole: they hold just that, as `_origin` and `_source`, and no runs. The others
+    have None for an origin and hold their runs as `_pieces`. Underscores keep all of it out of reach of sandboxed
+    templates.
     """
 
-    __slots__ = ("_runs",)
-    _runs: Runs
+    __slots__ = ("_origin", "_pieces", "_source")
+    _origin: Origin | None
+    _pieces: Runs
+    _source: int
 
     def __new__(cls, text: object = "", runs: Runs = ()) -> Marked:
-        self = str.__new__(cls, text)
-        self._runs = runs
+        self = _new_string(Marked, text)
+        self._origin = None
+        self._pieces = runs
         return self
 
     @classmethod
     def whole(cls, text: str, origin: Origin, source: int = -1) -> Marked:
         """All of `text` from one origin."""
-        self = str.__new__(cls, text)
-        self._runs = (_new(Run, (0, len(text), origin, source)),) if text else ()
+        self = _new_string(Marked, text)
+        if text:
+            self._origin = origin
+            self._source = source
+        else:
+            self._origin = None
+            self._pieces = ()
         return self
+
+    @property
+    def _runs(self) -> Runs:
+        if self._origin is None:
+            return self._pieces
+        return (_new(Run, (0, len(self), self._origin, self._source)),)
 
     def __str__(self) -> str:
         return self
@@ -51,21 +68,24 @@ class Marked(str):
     def __reduce__(self) -> Any:
         return Marked, (str.__str__(self), self._runs)
 
-    def _is_of_one_origin(self) -> bool:
-        """Whether no character differs in origin from another."""
-        runs = self._runs
-        return not runs or (len(runs) == 1 and runs[0].end - runs[0].start == len(self))
-
     def _cut(self, start: int, end: int) -> Marked:
         """The slice [start, end) with 0 <= start <= end <= len(self)."""
-        text = str.__getitem__(self, slice(start, end))
-        if not text:
+        if end <= start:
             return Marked("")
-        if len(text) == len(self):
+        if end - start == len(self):
             return self
+        text = _new_string(Marked, str.__getitem__(self, slice(start, end)))
+        text._origin = self._origin
+        if self._origin is None:
+            text._pieces = self._cut_runs(start, end)
+        else:
+            text._source = self._source + start if self._source >= 0 else -1
+        return text
+
+    def _cut_runs(self, start: int, end: int) -> Runs:
         runs = []
-        for at in range(self._run_at(start), len(self._runs)):
-            run = self._runs[at]
+        for at in range(self._run_at(start), len(self._pieces)):
+            run = self._pieces[at]
             if run.start >= end:
                 break
             if run.end <= start:
@@ -74,7 +94,7 @@ class Marked(str):
             right = run.end if run.end < end else end
             source = run.source + left - run.start if run.source >= 0 else -1
             runs.append(_new(Run, (left - start, right - start, run.origin, source)))
-        return Marked(text, tuple(runs))
+        return tuple(runs)
 
     def _run_at(self, offset: int) -> int:
         """Index of a run before which all end by `offset`."""
@@ -121,8 +141,10 @@ class Marked(str):
         text = str.__mul__(self, count)
         if len(text) == len(self):
             return self
-        if self._is_of_one_origin():
-            return Marked.whole(text, self._runs[0].origin) if self._runs else Marked(text)
+        if self._origin is not None:
+            return Marked.whole(text, self._origin)
+        if not self._pieces:
+            return Marked(text)
         return concat([self] * operator.index(count))
 
     __rmul__ = __mul__
@@ -176,12 +198,12 @@ class Marked(str):
         return found
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
-        return self._pieces(str.split(self, sep, maxsplit), sep)
+        return self._separated(str.split(self, sep, maxsplit), sep)
 
     def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
-        return self._pieces(str.rsplit(self, sep, maxsplit), sep)
+        return self._separated(str.rsplit(self, sep, maxsplit), sep)
 
-    def _pieces(self, pieces: list[str], sep: str | None) -> list[str]:
+    def _separated(self, pieces: list[str], sep: str | None) -> list[str]:
         if sep is None:
             return list(self._locate(pieces))
         found: list[str] = []
@@ -317,13 +339,18 @@ def concat(parts: Iterable[str]) -> Marked:
     at = 0
     for part in parts:
         if type(part) is Marked:
-            if at:
-                for start, end, origin, source in part._runs:
+            if part._origin is not None:
+                runs.append(_new(Run, (at, at + len(part), part._origin, part._source)))
+            elif at:
+                for start, end, origin, source in part._pieces:
                     runs.append(_new(Run, (start + at, end + at, origin, source)))
             else:
-                runs.extend(part._runs)
+                runs.extend(part._pieces)
         at += len(part)
-    return Marked("".join(parts), tuple(runs))
+    text = _new_string(Marked, "".join(parts))
+    text._origin = None
+    text._pieces = tuple(runs)
+    return text
 
 
 def runs_of(text: str) -> Runs:

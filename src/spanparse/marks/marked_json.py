@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE, Origin
-from spanparse.marks.tracked import common_origin, origin_of
+from spanparse.marks.tracked import TrackedDict, TrackedList, common_origin, origin_of
+
+_LONGEST_STYLE = 16
+
+
+def _encode(
+    ensure_ascii: bool, indent: int | str | None, separators: tuple[str, str] | None, sort_keys: bool
+) -> Callable[[Any], str]:
+    return json.JSONEncoder(ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys).encode
+
+
+_encode_in_style = lru_cache(maxsize=64, typed=True)(_encode)
+
+
+def dump_plain(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """`json.dumps` with the defaults of transformers' `tojson`; it keeps the encoders that are asked for often."""
+    usual = not isinstance(indent, str) and (separators is None or type(separators) is tuple)
+    if usual and (separators is None or sum(map(len, separators)) < _LONGEST_STYLE):
+        return _encode_in_style(ensure_ascii, indent, separators, sort_keys)(value)
+    return _encode(ensure_ascii, indent, separators, sort_keys)(value)
 
 
 def dumps(
@@ -25,10 +52,17 @@ def dumps(
     Unless `detailed`, a tool's schema and a call's arguments are one value each, which is much quicker. Brackets and
     keys of a container that the template made itself are the template's text.
     """
-    text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    if isinstance(value, (TrackedDict, TrackedList)):
+        text = dump_plain(value._plain, ensure_ascii, indent, separators, sort_keys)
+        if not detailed and _is_unit(value._origin):
+            return Marked.whole(text, value._origin)
+    else:
+        text = dump_plain(value, ensure_ascii, indent, separators, sort_keys)
     origin = common_origin(value)
     if origin is None:
         return text
+    if type(value) is Marked:
+        return _quoted(value, text, origin)
     writer = _Writer(ensure_ascii, indent, separators, sort_keys, detailed)
     writer.write(value, NOWHERE, 0)
     marked = concat(writer.parts)
@@ -40,6 +74,13 @@ def _is_unit(origin: Origin) -> bool:
     """Whether a container is printed as one value: each tool, and the arguments of each call."""
     path = origin.path
     return (len(path) > 1 and path[0] == "tools") or "arguments" in path
+
+
+def _quoted(value: str, text: str, origin: Origin) -> Marked:
+    """`text`, the JSON of the text `value`, whose characters keep their own runs where none is escaped."""
+    if type(value) is Marked and len(text) == len(value) + 2:
+        return concat((Marked.whole('"', origin), value, Marked.whole('"', origin)))
+    return Marked.whole(text, origin)
 
 
 class _Writer:
@@ -63,13 +104,8 @@ class _Writer:
     def write(self, value: Any, parent: Origin, depth: int) -> None:
         origin = origin_of(value) or parent
         if isinstance(value, (dict, list)) and not self._detailed and _is_unit(origin):
-            text = json.dumps(
-                value,
-                ensure_ascii=self._ascii,
-                indent=self._indent,
-                separators=(self._comma, self._colon),
-                sort_keys=self._sort,
-            )
+            plain = value._plain if isinstance(value, (TrackedDict, TrackedList)) else value
+            text = dump_plain(plain, self._ascii, self._indent, (self._comma, self._colon), self._sort)
             self._add(text if self._indent is None else text.replace("\n", "\n" + self._indent * depth), origin)
         elif isinstance(value, str):
             self._string(value, origin)
@@ -99,12 +135,7 @@ class _Writer:
 
     def _string(self, value: str, origin: Origin) -> None:
         escaped = (encode_basestring_ascii if self._ascii else encode_basestring)(value)
-        if isinstance(value, Marked) and len(escaped) == len(value) + 2:
-            self._add('"', origin)
-            self.parts.append(value)
-            self._add('"', origin)
-        else:
-            self._add(escaped, origin)
+        self.parts.append(_quoted(value, escaped, origin))
 
     def _add(self, text: str, origin: Origin) -> None:
         self.parts.append(Marked.whole(text, origin))

@@ -19,16 +19,16 @@ _ESCAPES = (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', 
 class SafeMarked(Markup):
     """Text that counts as HTML, with the runs of its characters."""
 
-    __slots__ = ("_runs",)
-    _runs: Runs
+    __slots__ = ("_pieces",)
+    _pieces: Runs
 
     def __new__(cls, text: Any = "", encoding: str | None = None, errors: str = "strict") -> SafeMarked:
         self = super().__new__(cls, text)
-        self._runs = runs_of(text)
+        self._pieces = runs_of(text)
         return self
 
     def __str__(self) -> str:
-        return Marked(str.__str__(self), self._runs)
+        return Marked(str.__str__(self), self._pieces)
 
     def __repr__(self) -> str:
         return f"Markup({str.__repr__(self)})"

@@ -7,32 +7,42 @@ from typing import Final, NamedTuple, final
 
 Path = tuple[str | int, ...]
 
+_MESSAGES: Final = ("messages",)
+
+
+class _Origin(NamedTuple):
+    path: Path
+    literal: bool
+    message: int | None
+
 
 @final
-class Origin:
-    """One origin of rendered text, shared by all runs that have it.
+class Origin(_Origin):
+    """One origin of rendered text.
 
     A *field* origin says that characters were copied from (or computed from) the value at `path` of the request, such
     as `("messages", 3, "content")`. A *literal* origin says that the template's own text was evaluated while `path`
-    was being rendered; an empty path means that nothing in particular was.
+    was being rendered; an empty path means that nothing in particular was. `message` is the index of the message that
+    the path leads into, else None.
     """
 
-    __slots__ = ("_literal", "literal", "message", "path")
+    __slots__ = ()
 
-    def __init__(self, path: Path, literal: bool = False) -> None:
-        self.path = path
-        self.literal = literal
-        # Index of the message that the path leads into, else None.
-        self.message = int(path[1]) if len(path) > 1 and path[0] == "messages" else None
-        self._literal: Origin | None = None
+    def __new__(cls, path: Path, literal: bool = False) -> Origin:
+        message = int(path[1]) if len(path) > 1 and path[0] == "messages" else None
+        return tuple.__new__(cls, (path, literal, message))
 
     def as_literal(self) -> Origin:
         """The origin of template text that is evaluated on behalf of this one."""
-        if self.literal:
-            return self
-        if self._literal is None:
-            self._literal = Origin(self.path, literal=True)
-        return self._literal
+        path, literal, message = self
+        return self if literal else tuple.__new__(Origin, (path, True, message))
+
+    def below(self, step: str | int) -> Origin:
+        """The origin of a value inside the container that has this one."""
+        path, _, message = self
+        if message is None and path == _MESSAGES:
+            message = int(step)
+        return tuple.__new__(Origin, ((*path, step), False, message))
 
     @property
     def field(self) -> str:

@@ -2,27 +2,37 @@
 
 Templates receive `TrackedDict` and `TrackedList`, which are a `dict` and a `list` in every respect, with `Marked`
 strings inside. Keys and numbers are tracked too where a template may print them: in tool schemas and tool call
-arguments.
+arguments. Few values of a long conversation are ever looked at, so a dict tracks its own when it is first asked for
+them; what C code reads past its methods (a length, a comparison, `repr`) is the same before and after.
 """
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import Any, Final, final
 
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import Origin, Path
 
+# Values are tracked by the thousand.
+_new_string = str.__new__
+_new_tuple = tuple.__new__
+_UNTRACKED: Final = frozenset({str, dict, list, int, float})
+
 
 @final
 class TrackedDict(dict[str, Any]):
-    """A dict whose place in the request is `_origin`."""
+    """A dict whose place in the request is `_origin`, and `_literal` that of the text a template writes for it.
 
-    __slots__ = ("_origin",)
+    `_plain` is the dict that the caller gave. Names with an underscore are out of reach of sandboxed templates.
+    """
+
+    __slots__ = ("_literal", "_open", "_origin", "_plain", "_printable")
+    _literal: Origin
     _origin: Origin
-
-    def __init__(self, values: dict[str, Any], origin: Origin) -> None:
-        super().__init__(values)
-        self._origin = origin
+    _plain: dict[str, Any]
+    _printable: bool
+    _open: bool
 
     def __str__(self) -> str:
         return Marked.whole(repr(self), self._origin)
@@ -30,17 +40,54 @@ class TrackedDict(dict[str, Any]):
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
 
+    def __getitem__(self, key: str) -> Any:
+        value = dict.__getitem__(self, key)
+        if type(value) in _UNTRACKED:
+            value = track(value, self._origin.below(key), self._printable or key == "arguments")
+            dict.__setitem__(self, key, value)
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default  # noqa: SIM401 - this is get
+
+    def _opened(self) -> TrackedDict:
+        """This dict, with all its values tracked, and its keys if these may be printed."""
+        if not self._open:
+            self._open = True
+            tracked = {}
+            for key in dict.keys(self):
+                shown = self._printable and isinstance(key, str)
+                tracked[Marked.whole(key, self._origin.below(key)) if shown else key] = self[key]
+            dict.clear(self)
+            dict.update(self, tracked)
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._opened())
+
+    def __reversed__(self) -> Iterator[str]:
+        return dict.__reversed__(self._opened())
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override] # a view like dict's, whose type cannot be named
+        return dict.keys(self._opened())
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        return dict.values(self._opened())
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        return dict.items(self._opened())
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self)
+
 
 @final
 class TrackedList(list[Any]):
-    """A list whose place in the request is `_origin`."""
+    """A list whose place in the request is `_origin`; `_plain` is the list that the caller gave."""
 
-    __slots__ = ("_origin",)
+    __slots__ = ("_origin", "_plain")
     _origin: Origin
-
-    def __init__(self, values: list[Any], origin: Origin) -> None:
-        super().__init__(values)
-        self._origin = origin
+    _plain: list[Any]
 
     def __str__(self) -> str:
         return Marked.whole(repr(self), self._origin)
@@ -75,28 +122,59 @@ class TrackedFloat(float):
         return float, (float(self),)
 
 
-def track(value: Any, path: Path, printable: bool = False) -> Any:
-    """A copy of the JSON value `value` in which every container and string knows its path.
+def track(value: Any, origin: Origin, printable: bool = False) -> Any:
+    """The JSON value `value` as one that knows its origin, and so does every container and string inside it.
 
     With `printable`, so do the keys and numbers inside, as they do in tool call arguments in any case.
     """
     kind = type(value)
     if kind is str:
-        return Marked.whole(value, Origin(path), 0)
+        return Marked.whole(value, origin, 0)
     if kind is dict:
-        result = {}
-        for key, item in value.items():
-            below = (*path, key)
-            name = Marked.whole(key, Origin(below)) if printable and isinstance(key, str) else key
-            result[name] = track(item, below, printable or key == "arguments")
-        return TrackedDict(result, Origin(path))
+        return track_dict(value, value, origin, printable)
     if kind is list:
-        return TrackedList([track(item, (*path, i), printable) for i, item in enumerate(value)], Origin(path))
+        return track_list([track(item, origin.below(i), printable) for i, item in enumerate(value)], value, origin)
     if printable and isinstance(value, (int, float)) and not isinstance(value, bool):
         number = TrackedInt(value) if isinstance(value, int) else TrackedFloat(value)
-        number._origin = Origin(path)
+        number._origin = origin
         return number
     return value
+
+
+def track_dict(values: dict[str, Any], plain: dict[str, Any], origin: Origin, printable: bool = False) -> TrackedDict:
+    """A tracked dict of `values`, which `plain` holds untracked."""
+    tracked = TrackedDict(values)
+    tracked._origin = origin
+    tracked._plain = plain
+    tracked._printable = printable
+    tracked._open = False
+    tracked._literal = origin.as_literal()
+    return tracked
+
+
+def track_message(fields: dict[str, Any], index: int) -> TrackedDict:
+    """Message `index` tracked. Templates look at most of its texts, so these are tracked at once."""
+    path = ("messages", index)
+    tracked = TrackedDict(fields)
+    tracked._origin = _new_tuple(Origin, (path, False, index))
+    tracked._literal = _new_tuple(Origin, (path, True, index))
+    tracked._plain = fields
+    tracked._printable = tracked._open = False
+    for name, value in fields.items():
+        if type(value) is str and value:
+            text = _new_string(Marked, value)
+            text._origin = _new_tuple(Origin, ((*path, name), False, index))
+            text._source = 0
+            tracked[name] = text
+    return tracked
+
+
+def track_list(items: list[Any], plain: list[Any], origin: Origin) -> TrackedList:
+    """A tracked list of `items`, tracked values of which `plain` holds the untracked ones."""
+    tracked = TrackedList(items)
+    tracked._origin = origin
+    tracked._plain = plain
+    return tracked
 
 
 def origin_of(value: Any) -> Origin | None:
@@ -104,13 +182,14 @@ def origin_of(value: Any) -> Origin | None:
 
     That is a tracked container or number, a marked string with its first field, or a message that the template rebuilt.
     """
-    if isinstance(value, (TrackedDict, TrackedList, TrackedInt, TrackedFloat)):
-        return value._origin
-    if isinstance(value, Marked):
+    kind = type(value)
+    if kind is TrackedDict or kind is TrackedList or kind is TrackedInt or kind is TrackedFloat:
+        return value._origin  # type: ignore[no-any-return]
+    if kind is Marked:
         for run in value._runs:
             if not run.origin.literal:
-                return run.origin
-    if type(value) is dict:
+                return run.origin  # type: ignore[no-any-return]
+    if kind is dict:
         return _rebuilt_from(value)
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 from spanparse.ownership.parts import is_media
 from spanparse.ownership.segments import Segment
 
-_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
+TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "thinking")
 
 
 def message_notes(
@@ -38,7 +38,7 @@ def message_notes(
     if (
         says
         and len(unseen) == len(media)
-        and not any(path[0] in ("tool_calls", *_TEXT_FIELDS) for path in shown if path)
+        and not any(path[0] in ("tool_calls", *TEXT_FIELDS) for path in shown if path)
     ):
         notes.insert(0, "dropped")
     return notes
@@ -81,7 +81,7 @@ def displaced_messages(order: Sequence[int]) -> dict[int, str]:
 def _texts(message: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
     """The (path, text) of every text field and text part that is not empty."""
     found: list[tuple[tuple[str | int, ...], str]] = []
-    for field in _TEXT_FIELDS:
+    for field in TEXT_FIELDS:
         value = message.get(field)
         if isinstance(value, str) and value:
             found.append(((field,), value))

@@ -38,7 +38,20 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._loops.append((outer, name))
         super().visit_For(node, frame)
         self._loops.pop()
-        self.writeline(f"cursor.current = {outer}")
+        self._write_current(outer, frame)
+
+    def _write_current(self, origin: str, frame: Frame) -> None:
+        """From here on the template writes for another value: `origin` is code that gives the value's origin.
+
+        The list that the outputs go to is told, so that the template's own text need not be marked piece by piece.
+        """
+        self.writeline(f"cursor.current = {origin}")
+        if frame.buffer is not None:
+            self.writeline(f"{frame.buffer}.append(cursor.current)")
+
+    def buffer(self, frame: Frame) -> None:
+        frame.buffer = self.temporary_identifier()
+        self.writeline(f"{frame.buffer} = [cursor.current]")
 
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         if id(nodes) in self._holds:
@@ -49,8 +62,9 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
             else:
                 self.visit(indexed, frame)
             self.write(")")
+            self._write_current("cursor.current", frame)
         if id(nodes) in self._generation_bodies:
-            self.writeline("cursor.current = generation_origin")
+            self._write_current("generation_origin", frame)
         super().blockvisit(nodes, frame)
 
     def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:  # noqa: N802
@@ -62,6 +76,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
             counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and is_name(index.node, "loop")
             if looping or counting:
                 self.writeline(f"cursor.enter(cursor.current, {frame.symbols.ref(node.target.name)})")
+                self._write_current("cursor.current", frame)
 
     # --- text that a generation prompt adds -------------------------------------------------------
 
@@ -75,7 +90,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         before = self.temporary_identifier()
         self.writeline(f"{before} = cursor.current")
         super().visit_If(node, frame)
-        self.writeline(f"cursor.current = {before}")
+        self._write_current(before, frame)
 
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
         before = self._in_generation
@@ -88,6 +103,10 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("literal = cursor.literal")
+        self.writeline("text = cursor.text")
+        self.writeline("concat = cursor.joined")
+        self.writeline("TrackedDict = environment.dict_type")
+        self.writeline("find = dict.get")
         self.writeline("generation = cursor.generation")
         self.writeline("generation_origin = environment.generation_origin")
 
@@ -96,6 +115,13 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
         return self._mark(concat(group))
+
+    def _output_text(self, text: str) -> str:
+        return self._mark(text) if self._in_generation else repr(text)
+
+    def _is_group(self, count: int) -> bool:
+        # Text set aside earlier is told from what it is put out with whose it is.
+        return count > 1
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802
         value = node.as_const(frame.eval_ctx)
@@ -107,6 +133,16 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:  # noqa: N802
         self.write(self._mark(node.data))
 
+    # --- what is looked up -------------------------------------------------------------------------
+
+    def _write_field(self, node: nodes.Expr, name: str, otherwise: str, frame: Frame) -> None:
+        # A field that was asked for before is marked already.
+        self.write("(field if type(got := ")
+        self.visit(node, frame)
+        self.write(
+            f") is TrackedDict and type(field := find(got, {name!r})) is text_type else {otherwise}(got, {name!r}))"
+        )
+
     # Text that is only looked at, never printed, needs no marks.
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
@@ -117,6 +153,11 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802
         self._quiet += 1
         super().visit_Test(node, frame)
+        self._quiet -= 1
+
+    def _write_looked_at(self, node: nodes.Expr, frame: Frame) -> None:
+        self._quiet += 1
+        super()._write_looked_at(node, frame)
         self._quiet -= 1
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802

@@ -2,47 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 from spanparse.bounds.limits import LimitReached as LimitReached
 from spanparse.bounds.limits import Limits as Limits
+from spanparse.bounds.operations import Operations
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
-from spanparse.marks.tracked import origin_of
+from spanparse.marks.tracked import TrackedDict, origin_of
 
 
 @final
 class Cursor:
     """State of one render, reached from the compiled template.
 
-    `current` is the origin of the tracked value that the innermost loop over the request holds, `NOWHERE` outside.
-    `detailed` asks for the origin of each value inside serialised tools and arguments.
+    `current` is the literal origin of the tracked value that the innermost loop over the request holds, `NOWHERE`
+    outside. `detailed` asks for the origin of each value inside serialised tools and arguments.
     """
 
-    __slots__ = ("_literals", "current", "detailed")
+    __slots__ = ("_operations", "current", "detailed")
 
-    def __init__(self, *, detailed: bool = False) -> None:
+    def __init__(self, operations: Operations, *, detailed: bool = False) -> None:
         self.current = NOWHERE
         self.detailed = detailed
-        self._literals: dict[tuple[str, Origin], Marked] = {}
+        self._operations = operations
 
     def enter(self, outer: Origin, value: Any) -> None:
         """A loop inside `outer` now holds `value`."""
+        if type(value) is TrackedDict:
+            self.current = value._literal
+            return
         origin = origin_of(value)
-        self.current = outer if origin is None else origin
+        self.current = outer if origin is None else origin.as_literal()
 
     def literal(self, text: str) -> Marked:
         """The template's own `text`, written on behalf of the current value."""
-        found = self._literals.get((text, self.current))
-        return self._literal(text, self.current) if found is None else found
+        return Marked.whole(text, self.current)
 
     def generation(self, text: str) -> Marked:
         """The template's own `text`, written because a generation prompt was asked for."""
-        return self._literal(text, GENERATION)
+        return Marked.whole(text, GENERATION)
 
-    def _literal(self, text: str, origin: Origin) -> Marked:
-        key = (text, origin)
-        found = self._literals.get(key)
-        if found is None:
-            found = self._literals[key] = Marked.whole(text, origin.as_literal())
-        return found
+    def text(self, value: Any) -> Marked:
+        """`str(value)`, without marks if it has none: an ordinary string would be the template's own text."""
+        shown = self._operations.text(value)
+        return shown if type(shown) is Marked else Marked(shown)
+
+    def joined(self, outputs: Sequence[Any]) -> Marked:
+        """The text of a macro's or block's outputs, which `assembled` describes."""
+        if len(outputs) == 2 and type(only := outputs[1]) is Marked:
+            return only
+        current = self.current
+        parts: list[str] = []
+        for output in outputs:
+            kind = type(output)
+            if kind is Marked:
+                parts.append(output)
+            elif kind is str:
+                parts.append(Marked.whole(output, current))
+            elif kind is Origin:
+                current = output
+            elif kind is tuple:
+                parts += [Marked.whole(part, current) if type(part) is str else part for part in output]
+            elif isinstance(output, str):
+                parts.append(self.text(output))
+            else:
+                raise TypeError(f"a template puts out text, not {kind.__name__}")
+        text = self._operations.joined(parts)
+        assert isinstance(text, Marked)
+        return text

@@ -7,7 +7,6 @@ and the `{% generation %}` block. `tests/` compares the two on every bundled tem
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import BuiltinMethodType, MappingProxyType, MethodType
@@ -21,7 +20,7 @@ from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from spanparse.bounds.bounded_code import LimitedCodeGenerator
+from spanparse.bounds.bounded_code import LOOP_ATTRIBUTES, LimitedCodeGenerator
 from spanparse.bounds.costs import STRING_METHODS
 from spanparse.bounds.limits import LimitReached
 from spanparse.errors import TemplateError, TemplateLimit
@@ -47,11 +46,8 @@ from spanparse.rendering.switch import only_adds
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
 
-_DICTS = frozenset({dict, TrackedDict})
+_DICTS: frozenset[type] = frozenset((dict, TrackedDict))
 _DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
-_LOOP_ATTRIBUTES = frozenset(
-    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
-)
 
 
 class ChatNamespace(Namespace):
@@ -83,16 +79,6 @@ class ChatDict:
 def _check_attribute(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
         raise SecurityError(f"a namespace cannot hold {name!r}: names that begin with an underscore are not allowed")
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 @jinja2.pass_environment
@@ -131,7 +117,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     context_class = RenderContext
     text_type: type[str] = str
 
-    def __init__(self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": _tojson})) -> None:
+    def __init__(
+        self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": marked_json.dump_plain})
+    ) -> None:
         extensions = [GenerationBlock, TokenLimit, loopcontrols]
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
         everything = {**self.filters, **filters}
@@ -151,12 +139,12 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         kind = type(obj)
         if kind in _DICTS and attribute not in _DICT_ATTRIBUTES and attribute in obj:
             return obj[attribute]
-        if (kind is LoopContext and attribute in _LOOP_ATTRIBUTES) or (
+        if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):
             return getattr(obj, attribute)
         if kind is ChatNamespace and attribute[0] != "_":
-            value = getattr(obj, attribute, missing)
+            value = object.__getattribute__(obj, "_Namespace__attrs").get(attribute, missing)
             if value is not missing and not callable(value):
                 return value
         return super().getattr(obj, attribute)
@@ -173,9 +161,13 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if kind is Macro:
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
+            if not kwargs and len(args) == __obj._argument_count and _takes_only_its_parameters(__obj, __context):
+                return __obj._func(*args)
             return __obj(__context.eval_ctx, *args, **kwargs)
         operations = cast("RenderContext", __context).operations
-        if kind is BuiltinMethodType or (kind is MethodType and isinstance(__obj.__self__, (str, type, ChatDict))):
+        if kind is BuiltinMethodType or (
+            kind is MethodType and isinstance(__obj.__self__, (str, type, ChatDict, TrackedDict))
+        ):
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
             return bounded_method(operations, __obj, args, kwargs)
@@ -186,6 +178,11 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         elif kind is ChatDict or __obj is ChatNamespace:
             bound_pairs(operations, args)
         return operations.meter.keep(super().call(__context, __obj, *args, **kwargs))
+
+
+def _takes_only_its_parameters(macro: Macro, context: Context) -> bool:
+    """Whether the macro's function can be called with the arguments as they are."""
+    return not (macro.catch_kwargs or macro.catch_varargs or macro.caller or context.eval_ctx.autoescape)
 
 
 @jinja2.pass_context
@@ -212,6 +209,7 @@ class MarkingEnvironment(ChatEnvironment):
     text_type = Marked
     generation_origin = GENERATION
     concat = staticmethod(concat)
+    dict_type = TrackedDict
 
     def __init__(self) -> None:
         super().__init__(

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import jinja2
 
 from spanparse.bounds.limits import LimitReached, Limits, Meter
 from spanparse.bounds.operations import Operations
 from spanparse.errors import TemplateLimit, TemplateRefused
-from spanparse.marks.marked import Marked, concat, runs_of
-from spanparse.marks.origin import NOWHERE, Origin, Run
-from spanparse.marks.tracked import TrackedDict, TrackedList, track
+from spanparse.marks.marked import Marked
+from spanparse.marks.origin import NOWHERE, Origin
+from spanparse.marks.tracked import TrackedDict, TrackedList, track, track_list, track_message
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.cursor import Cursor
 from spanparse.rendering.environment import compile_template
+from spanparse.rendering.outputs import assembled
 
 Message = dict[str, Any]
 Tool = dict[str, Any]
-
-_REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
+_Text = TypeVar("_Text", bound=str)
 
 DEFAULT_LIMITS: Final[Limits] = Limits()
 DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
@@ -67,8 +67,12 @@ def render_plain(text: str, request: Request, *, name: str = "template", limits:
 
     Raises `TemplateError` (does not compile), `TemplateRefused` (raised while rendering) or `TemplateLimit`.
     """
-    chunks = _run(text, request, Cursor(), name, limits, marking=False)
-    return "".join([chunk for chunk, _ in chunks])
+
+    def joined(out: list[str], meter: Meter) -> str:
+        meter.expect(sum(map(len, out)))
+        return "".join(out)
+
+    return _run(text, request, name, limits, joined, marking=False)
 
 
 def render_marked(
@@ -85,33 +89,38 @@ def render_marked(
     Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
     was rendering when it wrote them; such stretches are appended to `unmarked`. Raises what `render_plain` raises.
     """
-    cursor = Cursor(detailed=detailed)
     lost: list[str] = [] if unmarked is None else unmarked
-    chunks = _run(text, request, cursor, name, limits, marking=True)
-    return concat([_owned(chunk, origin, lost) for chunk, origin in chunks])
+
+    def joined(out: list[Any], meter: Meter) -> Marked:
+        return assembled(out, lost, meter.expect)
+
+    return _run(text, request, name, limits, joined, marking=True, detailed=detailed)
 
 
 def _run(
-    text: str, request: Request, cursor: Cursor, name: str, limits: Limits, *, marking: bool
-) -> list[tuple[str, Origin]]:
+    text: str,
+    request: Request,
+    name: str,
+    limits: Limits,
+    joined: Callable[[list[Any], Meter], _Text],
+    *,
+    marking: bool,
+    detailed: bool = False,
+) -> _Text:
     template = compile_template(text, name, marking=marking)
-    meter = Meter(limits)
-    chunks: list[tuple[str, Origin]] = []
-    size = 0
+    out: list[Any] = []
+    meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
+    operations = Operations(meter, template.environment.concat)
+    cursor = Cursor(operations, detailed=detailed)
     try:
         context = template.new_context(_variables(request, marking))
         assert isinstance(context, RenderContext)
         context.cursor = cursor
-        context.operations = Operations(meter, template.environment.concat)
+        context.operations = operations
         context.clock = request.clock
-        each = _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES
-        most = limits.memory // each
-        for count, chunk in enumerate(template.root_render_func(context)):
-            size += len(chunk)
-            if size > limits.characters or count > most:
-                meter.expect(size)
-                meter.expect_items(count, each)
-            chunks.append((chunk, cursor.current))
+        context.out = out
+        out.extend(template.root_render_func(context))
+        return joined(out, meter)
     except LimitReached as limit:
         raise TemplateLimit(name, str(limit)) from limit
     except (RecursionError, MemoryError, OverflowError) as error:
@@ -120,64 +129,62 @@ def _run(
         reason = " ".join(str(error)[:_MOST_REASON].split()) or type(error).__name__
         where = cursor.current.message if marking else None
         raise TemplateRefused(name, reason, where) from error
-    return chunks
 
 
 def _variables(request: Request, marking: bool) -> dict[str, Any]:
     return {
         **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
-        "messages": _presented(track(request.messages, ("messages",)) if marking else request.messages),
-        "tools": track(request.tools, ("tools",), printable=True) if marking else request.tools,
+        "messages": _tracked(request.messages) if marking else [*map(_presented, request.messages)],
+        "tools": track(request.tools, Origin(("tools",)), printable=True) if marking else request.tools,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }
 
 
-def _presented(messages: list[Message]) -> list[Message]:
-    """The messages as transformers shows them to a template, tracked if these are.
+def _presented(message: Message) -> Message:
+    """The message as transformers shows it to a template.
 
     Source: `_normalize_chat_messages` and `_alias_reasoning_fields` in its `utils/chat_template_utils.py`.
     """
-    presented = [_presented_message(message) for message in messages]
-    return TrackedList(presented, messages._origin) if isinstance(messages, TrackedList) else presented
+    fields = (
+        {name: value for name, value in message.items() if value is not None} if None in message.values() else message
+    )
+    name = _reasoning_name(fields)
+    if name is None or (name == "reasoning_content" and "thinking" in fields):
+        return fields
+    return {"thinking": fields[name], **fields, "reasoning_content": fields[name]}
 
 
-def _presented_message(message: Message) -> Message:
-    fields = {name: value for name, value in message.items() if value is not None}
-    reasoning = next((fields[name] for name in _REASONING_NAMES if name in fields), None)
-    if reasoning is not None:
-        fields = {"thinking": reasoning, **fields, "reasoning_content": reasoning}
-    # The value under another name keeps its origin: spans name the field that the caller filled.
-    return TrackedDict(fields, message._origin) if isinstance(message, TrackedDict) else fields
+def _reasoning_name(fields: Message) -> str | None:
+    if "reasoning_content" in fields:
+        return "reasoning_content"
+    if "thinking" in fields:
+        return "thinking"
+    return "reasoning" if "reasoning" in fields else None
+
+
+def _alias_reasoning(message: Message, tracked: TrackedDict) -> None:
+    """The value under another name keeps its origin: spans name the field that the caller filled."""
+    given = {name: value for name, value in message.items() if value is not None}
+    name = _reasoning_name(given)
+    if name is not None:
+        for alias in ("thinking", "reasoning_content"):
+            if alias not in given:
+                tracked[alias] = tracked[name]
+
+
+def _tracked(messages: list[Message]) -> TrackedList:
+    """The messages as a template sees them, tracked."""
+    tracked = []
+    for index, message in enumerate(messages):
+        fields = _presented(message)
+        shown = track_message(fields, index)
+        if fields is not message:
+            _alias_reasoning(message, shown)
+        tracked.append(shown)
+    return track_list(tracked, messages, Origin(("messages",)))
 
 
 def _template_text(value: Any) -> Any:
     """A template variable, marked as text that no message owns if it is text."""
     return Marked.whole(value, NOWHERE) if isinstance(value, str) else value
-
-
-def _owned(chunk: str, current: Origin, lost: list[str]) -> str:
-    """`chunk` with its unmarked characters given to `current`, and so the text that was set aside outside all loops."""
-    runs = runs_of(chunk)
-    if len(runs) == 1 and runs[0].end - runs[0].start == len(chunk) and runs[0].origin is not NOWHERE:
-        return chunk
-    origin = current.as_literal()
-    # Text set aside together with another message's field (a system text with its separator) stays with that field.
-    adopts = origin is not NOWHERE and all(r.origin.literal or r.origin.message == origin.message for r in runs)
-    covered = 0
-    for run in runs:
-        if run.start > covered or (adopts and run.origin is NOWHERE):
-            break
-        covered = run.end
-    if covered == len(chunk):
-        return chunk
-    filled: list[Run] = []
-    at = 0
-    for run in (*runs, Run(len(chunk), len(chunk), origin, -1)):
-        if run.start > at:
-            filled.append(Run(at, run.start, origin, -1))
-            lost.append(str.__getitem__(chunk, slice(at, run.start)))
-        if run.end > run.start:
-            filled.append(run._replace(origin=origin) if adopts and run.origin is NOWHERE else run)
-        at = run.end
-    return Marked(chunk, tuple(filled))

@@ -1,0 +1,127 @@
+"""Parts and notes of messages, worked out once for each shape that messages have.
+
+A long conversation has few shapes: which fields of a message stand in its text, and in which order. Messages of one
+shape have the same parts at other offsets, and the same notes as long as their texts are shown whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, final
+
+from spanparse.ownership.notes import TEXT_FIELDS, message_notes
+from spanparse.ownership.parts import message_parts
+from spanparse.ownership.segments import Segment
+from spanparse.spans import Part
+
+_Shape = tuple[object, ...]
+_new: Final = tuple.__new__
+_WHOLE, _TRIMMED, _CUT, _COMPUTED = "whole", "trimmed", "cut", "computed"
+
+
+class _Place(NamedTuple):
+    """A part of a shape: from segment `first` to `last`, both counted in the message's segments."""
+
+    first: int
+    last: int
+    part: Part
+    children: tuple[_Place, ...]
+
+
+class _Layout(NamedTuple):
+    """What messages of one shape have in common."""
+
+    places: tuple[_Place, ...]
+    notes: tuple[str, ...]
+
+
+@final
+class Layouts:
+    """The shapes met in one rendering. `displaced` is what `message_notes` takes."""
+
+    def __init__(self, displaced: Mapping[int, str]) -> None:
+        self._displaced = displaced
+        self._known: dict[_Shape, _Layout] = {}
+
+    def describe(
+        self,
+        index: int,
+        message: dict[str, Any],
+        pieces: Sequence[Sequence[Segment]],
+        *,
+        opens_turn: bool,
+        closes_turn: bool,
+    ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+        """The parts and notes of message `index`, which owns `pieces`."""
+        shape = None
+        if len(pieces) == 1 and index not in self._displaced:
+            segments = pieces[0]
+            shape = _shape(index, message, segments, opens_turn, closes_turn)
+            layout = self._known.get(shape) if shape is not None else None
+            if layout is not None:
+                return tuple([_part(place, segments) for place in layout.places]), layout.notes
+        flat = [segment for piece in pieces for segment in piece]
+        parts = message_parts(flat, index, message, opens_turn=opens_turn, closes_turn=closes_turn)
+        notes = tuple(message_notes(index, message, flat, self._displaced))
+        if shape is not None:
+            self._known[shape] = _layout(flat, parts, notes)
+        return parts, notes
+
+
+def _shape(
+    index: int, message: dict[str, Any], segments: Sequence[Segment], opens_turn: bool, closes_turn: bool
+) -> _Shape | None:
+    """What parts and notes depend on besides offsets; None where that is more than a shape says."""
+    shape: list[object] = [opens_turn, closes_turn, message.get("role"), len(message.get("tool_calls") or ())]
+    for name in TEXT_FIELDS:
+        value = message.get(name)
+        if value is None or not value:
+            shape.append(None)
+        elif type(value) is str:
+            shape.append(value.isspace())
+        else:
+            return None
+    cut: list[object] = []
+    for segment in segments:
+        path, literal, owner = segment.origin
+        if owner == index:
+            field = path[2:]
+            shape += (field, literal)
+            if not literal and len(field) == 1 and field[0] in TEXT_FIELDS:
+                shown = _shown(segment, message[field[0]])
+                shape.append(shown)
+                if shown is _CUT or shown is _TRIMMED:
+                    cut.append(field)
+        elif literal and (not path or path[0] != "tools"):
+            shape.append(None)
+        else:
+            return None
+    # What two pieces of a text leave out together takes a closer look.
+    return None if any(shape.count(field) > 1 for field in cut) else tuple(shape)
+
+
+def _shown(segment: Segment, value: str) -> str:
+    """How a segment shows a text field."""
+    source, size = segment.source, segment.end - segment.start
+    if source < 0:
+        return _COMPUTED
+    if size == len(value):
+        return _WHOLE
+    left_out = value[:source] + value[source + size :]
+    return _TRIMMED if left_out.isspace() else _CUT
+
+
+def _layout(segments: Sequence[Segment], parts: Sequence[Part], notes: tuple[str, ...]) -> _Layout:
+    firsts = {segment.start: place for place, segment in enumerate(segments)}
+    lasts = {segment.end: place for place, segment in enumerate(segments)}
+
+    def place(part: Part) -> _Place:
+        return _Place(firsts[part.start], lasts[part.end], part, tuple(map(place, part.children)))
+
+    return _Layout(tuple(map(place, parts)), notes)
+
+
+def _part(place: _Place, segments: Sequence[Segment]) -> Part:
+    first, last, (kind, _, _, source, index, _), children = place
+    inner = tuple([_part(child, segments) for child in children]) if children else ()
+    return _new(Part, (kind, segments[first].start, segments[last].end, source, index, inner))

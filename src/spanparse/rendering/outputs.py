@@ -1,0 +1,82 @@
+"""From what a marked render puts out to one marked text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spanparse.marks.marked import Marked, runs_of
+from spanparse.marks.origin import NOWHERE, Origin, Run
+
+_new = tuple.__new__
+
+
+def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], object]) -> Marked:
+    """The text of `outputs` with runs that tile it.
+
+    An output is a text, the texts of one sum as a tuple, or an origin: what the template writes for from there on.
+    Ordinary strings are the template's own text. Characters without marks are given to what the template was writing
+    for and appended to `lost`. `expect` is told the length of the text before it is made.
+    """
+    texts: list[str] = []
+    runs: list[Run] = []
+    current = NOWHERE
+    at = 0
+    for output in outputs:
+        kind = type(output)
+        if kind is str:
+            start, at = at, at + len(output)
+            if at > start:
+                runs.append(_new(Run, (start, at, current, -1)))
+            texts.append(output)
+        elif kind is Marked and (origin := output._origin) is not None and origin is not NOWHERE:
+            start, at = at, at + len(output)
+            runs.append(_new(Run, (start, at, origin, output._source)))
+            texts.append(output)
+        elif kind is Origin:
+            current = output
+        else:
+            parts = output if kind is tuple else (output,)
+            start, at = at, at + sum(map(len, parts))
+            expect(at)
+            runs += _runs_of_sum(parts, start, current, lost)
+            texts += parts
+    expect(at)
+    return Marked("".join(texts), tuple(runs))
+
+
+def _runs_of_sum(parts: Sequence[str], start: int, current: Origin, lost: list[str]) -> list[Run]:
+    """The runs that tile the text of `parts`, which begins at `start`: what has no owner is given to `current`.
+
+    So is the text that was set aside outside all loops, but where another message's field was set aside with it (a
+    system text with its separator): then it stays with that field.
+    """
+    runs: list[Run] = []
+    at = covered = start
+    settled = True
+    for part in parts:
+        if type(part) is str:
+            if part:
+                runs.append(_new(Run, (at, at + len(part), current, -1)))
+            covered += len(part)
+        else:
+            for begin, end, origin, source in runs_of(part):
+                runs.append(_new(Run, (at + begin, at + end, origin, source)))
+                covered += end - begin
+                settled = settled and origin is not NOWHERE
+        at += len(part)
+    if settled and covered == at:
+        return runs
+    adopts = current is not NOWHERE and all(r.origin.literal or r.origin.message == current.message for r in runs)
+    filled: list[Run] = []
+    at, end = start, at
+    text: str | None = None
+    for run in (*runs, Run(end, end, current, -1)):
+        if run.start > at:
+            text = "".join(parts) if text is None else text
+            filled.append(Run(at, run.start, current, -1))
+            lost.append(text[at - start : run.start - start])
+        if run.end > run.start:
+            filled.append(run._replace(origin=current) if adopts and run.origin is NOWHERE else run)
+        at = run.end
+    return filled
