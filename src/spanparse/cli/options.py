@@ -45,8 +45,8 @@ Mmproj = Annotated[
     typer.Option(
         "--mmproj",
         metavar="GGUF|KIND",
-        help="A projector file, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, internvl, qwen3a): how many tokens media "
-        "take, exactly. [default: estimates]",
+        help="A projector file, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, internvl, qwen3a): how many "
+        "tokens media take, exactly. [default: estimates]",
     ),
 ]
 TrustContent = Annotated[
