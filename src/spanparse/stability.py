@@ -33,8 +33,9 @@ def stable_prefix(
     """How many characters of `text` all renderable continuations of `request` keep; None if none renders.
 
     The continuations are those of `prediction.continuations` that append messages, and two further user turns
-    (templates drop earlier reasoning at a new one).
+    (templates drop earlier reasoning at a new one). All renders share the `seconds` of `limits`.
     """
+    limits = limits.started()
     appending = [c.messages for c in continuations(request.messages, request.tools) if c.appends]
     kept: int | None = None
     for messages in (*appending, two_turns(request.messages)):
