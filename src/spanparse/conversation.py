@@ -203,8 +203,8 @@ def load_conversation(data: object, tools: object = None, *, name: str = "messag
 
     `data` and `tools` are JSON text (`str`, or `bytes` in UTF-8) or what it parses to. `kwargs` may also be called
     `chat_template_kwargs`, as servers do; other keys of the object, such as a request's `model`, are ignored. `tools`
-    (a list, or an object with `tools`) replaces those in `data`. `name` stands for the input in errors about the whole
-    of it. Raises `ConversationError`.
+    (as `load_tools` takes them) replaces those in `data`. `name` stands for the input in errors about the whole of it.
+    Raises `ConversationError`.
     """
     body = _parse(data, name)
     kwargs: dict[str, Any] = {}
@@ -217,11 +217,17 @@ def load_conversation(data: object, tools: object = None, *, name: str = "messag
             kwargs.update(check_kwargs(body.get(key) or {}, key))
     else:
         messages = body
-    if tools is not None:
-        own_tools = _parse(tools, "tools")
-        if isinstance(own_tools, dict) and "tools" in own_tools:
-            own_tools = own_tools["tools"]
-    return Conversation(check_messages(messages), check_tools(own_tools), kwargs)
+    check_messages(messages)
+    return Conversation(messages, check_tools(own_tools) if tools is None else load_tools(tools), kwargs)
+
+
+def load_tools(data: object, *, name: str = "tools") -> list[dict[str, Any]] | None:
+    """Reads a list of tools, an object with `tools`, or null: JSON text or what it parses to.
+
+    `name` stands for the input in errors about the whole of it. Raises `ConversationError`.
+    """
+    found = _parse(data, name)
+    return check_tools(found["tools"] if isinstance(found, dict) and "tools" in found else found)
 
 
 def check_messages(messages: object) -> list[dict[str, Any]]:
@@ -288,8 +294,11 @@ def _parse(data: object, name: str) -> Any:
         raise ConversationError(name, f"not UTF-8 (byte {error.start})") from error
     except RecursionError as error:
         raise ConversationError(name, "JSON nested too deeply") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise ConversationError(name, f"not valid JSON ({error})") from error
+    except ValueError as error:
+        # Python's words about it are for programmers.
+        raise ConversationError(name, "holds a number of too many digits") from error
 
 
 def _check(adapter: TypeAdapter[Any], value: object, where: str, message: int | None) -> None:

@@ -61,6 +61,8 @@ def load_source(
     """
     if spec == "-":
         return _single(spec, _from_stdin(stdin), variant)
+    if not spec:
+        raise SourceError("SOURCE", "is empty")
     path = Path(spec)
     try:
         if path.is_dir():

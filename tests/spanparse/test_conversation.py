@@ -148,7 +148,7 @@ def test_a_faulty_tool_is_named(tool: object, where: str) -> None:
         ("{", "not valid JSON"),
         (b"\xff", "not UTF-8"),
         ("[" * 100_000, "nested too deeply"),
-        ("9" * 5000, "not valid JSON"),
+        ("9" * 5000, "holds a number of too many digits"),
         ({"model": "x"}, "an object without messages"),
         ({"messages": "x"}, "should be a list, got 'x'"),
         ([], "the list is empty"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 COULD_NOT_RUN: Final = 2
 _FIRST_FREE: Final = 3  # after the numbers of the three standard streams
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TRACEBACK_VARIABLE: Final = "SPANPARSE_TRACEBACK"
 # By module name, so that reporting an error does not import the packages that did not raise it.
 _ERROR_MODULES: Final = frozenset({"spanparse.errors", "planner.errors", "runtime.errors"})
@@ -72,8 +74,9 @@ def _described(error: Exception) -> str:
     if any(kind.__module__ in _ERROR_MODULES for kind in type(error).__mro__):
         return str(error)
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return where + (error.strerror or str(error))
+        # Of all that is written, only the standard streams have no name.
+        where = error.filename or ("standard output" if error.errno in _FULL else None)
+        return (f"{where}: " if where else "") + (error.strerror or str(error))
     return f"internal error, {type(error).__name__}: {error} ({_TRACEBACK_VARIABLE}=1 shows where)"
 
 

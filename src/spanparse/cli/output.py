@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Templates and messages are foreign text: terminal escapes and direction overrides in them must not act.
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _LONGEST_LINE: Final = 500
+_USUAL_WIDTH: Final = 80
 
 
 def printable(text: str) -> str:
@@ -31,9 +32,13 @@ def printable_lines(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text fit for one line of an error: newlines become spaces, what is too long is cut."""
+    """The text fit for one line of an error: newlines become spaces, what is too long loses its middle."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+    if len(line) <= _LONGEST_LINE:
+        return line
+    # What it is about stands in front, what is wrong at the end.
+    half = _LONGEST_LINE // 2
+    return f"{line[:half]}…{line[1 - half :]}"
 
 
 def error_line(text: str) -> None:
@@ -66,7 +71,11 @@ class _Screen(Console):
 
 def console() -> Console:
     """Where a person reads: standard output, coloured if it is a terminal."""
-    return _Screen(highlight=False)
+    screen = _Screen(highlight=False)
+    if screen.width < 1:
+        # COLUMNS=0 stands for an unknown width; rich would show nothing at all.
+        screen.width = _USUAL_WIDTH
+    return screen
 
 
 def recording_console() -> Console:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spanparse.cli.output import warning_line
-from spanparse.conversation import Conversation, load_conversation, parse_settings
+from spanparse.conversation import Conversation, load_conversation, load_tools, parse_settings
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded
 from spanparse.parse import parse_request, request_of
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
-from spanparse.sample import fit, sample_messages
+from spanparse.sample import fit
 from spanparse.sources import TemplateSource, load_source
 from spanparse.stability import with_stability
 
@@ -56,6 +56,7 @@ def load_prompt(
     `stability` asks which barriers are stable, for the price of a few renders.
     """
     kwargs = parse_settings(settings)
+    check_standard_input(("SOURCE", source), ("--messages", messages), ("--tools", tools))
     with _naming_missing_tokens():
         return _rendered(source, variant, messages, tools, kwargs, add_generation_prompt, stability)
 
@@ -69,13 +70,13 @@ def _rendered(
     add_generation_prompt: bool,
     stability: bool,
 ) -> Prompt:
-    tool_data = None if tools is None else read_input(tools)
+    own_tools = None if tools is None else load_tools(read_input(tools), name=tools)
     conversation, sample = None, None
     if messages is not None:
-        conversation = load_conversation(read_input(messages), tool_data, name=messages)
+        conversation = load_conversation(read_input(messages), own_tools, name=messages)
     template = load_template(source, variant, tools=_has_tools(conversation, tools))
     if conversation is None:
-        conversation, sample = _sample(template, tool_data, kwargs)
+        conversation, sample = _sample(template, own_tools, kwargs)
     request = request_of(
         template,
         conversation.messages,
@@ -139,13 +140,21 @@ def read_input(path: str) -> bytes:
     return data
 
 
+def check_standard_input(*named: tuple[str, str | None]) -> None:
+    """Raises `SpanparseError` if more than one of the arguments, each with its name, is `-`: it can be read once."""
+    names = [name for name, value in named if value == "-"]
+    if len(names) > 1:
+        raise SpanparseError(f"{' and '.join(names)} cannot both be -: standard input can be read only once")
+
+
 def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:
     return tools is not None if conversation is None else conversation.tools is not None
 
 
-def _sample(template: TemplateSource, tools: bytes | None, kwargs: dict[str, Any]) -> tuple[Conversation, str]:
+def _sample(
+    template: TemplateSource, own_tools: list[dict[str, Any]] | None, kwargs: dict[str, Any]
+) -> tuple[Conversation, str]:
     """What the template accepts of the built-in sample, with the caller's tools if there are any, and what that is."""
-    own_tools = None if tools is None else load_conversation(sample_messages(), tools).tools
     limits = DEFAULT_LIMITS.started()
 
     def render(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spanparse.analysis import analyse
 from spanparse.cli.output import warning_line
-from spanparse.cli.prompt import Prompt, load_template, read_input
+from spanparse.cli.prompt import Prompt, check_standard_input, load_template, read_input
 from spanparse.conversation import parse_settings
 from spanparse.errors import ConversationError
 from spanparse.parse import request_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def load_raw_prompt(source: str, path: str, *, variant: str | None = None, settings: Sequence[str] = ()) -> Prompt:
     """The text of a file as a prompt of SOURCE's template. Its conversation is unknown, so the request is empty."""
     kwargs = parse_settings(settings)
+    check_standard_input(("SOURCE", source), ("--raw", path))
     try:
         text = read_input(path).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -106,7 +106,7 @@ def test_a_full_disk_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
         found = subprocess.run([*SPANPARSE, "inspect", "chatml", "--json"], stdout=full, stderr=-1, check=False)
     assert found.returncode == 2
-    assert found.stderr == b"spanparse: No space left on device\n"
+    assert found.stderr == b"spanparse: standard output: No space left on device\n"
 
 
 def in_shell(script: str) -> tuple[int, str, str]:

@@ -279,6 +279,32 @@ def test_an_unusable_source_is_named_in_one_line(cli: Run, tmp_path: Path, name:
     assert said in cli("inspect", tmp_path / name).error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-", "--messages", "-"), "SOURCE and --messages"),
+        (("chatml", "--messages", "-", "--tools", "-"), "--messages and --tools"),
+        (("-", "--raw", "-"), "SOURCE and --raw"),
+    ],
+)
+def test_standard_input_is_read_for_one_thing_only(cli: Run, arguments: tuple[str, ...], said: str) -> None:
+    assert cli("inspect", *arguments).error == f"{said} cannot both be -: standard input can be read only once"
+
+
+def test_tools_that_cannot_be_read_are_named_by_their_file(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_bytes(b"[\xff]")
+    assert cli("inspect", "chatml", "--tools", tmp_path / "tools.json").error.endswith("tools.json: not UTF-8 (byte 1)")
+
+
+def test_an_empty_list_of_tools_is_no_wish_for_the_sample_s_own(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_text("[]")
+    assert "# Tools" not in cli("inspect", "chatml", "--tools", tmp_path / "tools.json").out
+
+
+def test_an_empty_source_is_refused(cli: Run) -> None:
+    assert cli("inspect", "").error == "SOURCE: is empty"
+
+
 def test_a_missing_messages_file_is_named(cli: Run, tmp_path: Path) -> None:
     assert cli("inspect", "chatml", "--messages", tmp_path / "none.json").error.endswith("No such file or directory")
 

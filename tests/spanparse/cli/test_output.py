@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanparse.cli.output import one_line, printable, printable_lines, write_json
+from spanparse.cli.output import console, one_line, printable, printable_lines, write_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=())),
@@ -33,6 +33,18 @@ def test_ordinary_text_is_printable_as_it_is() -> None:
 def test_an_error_keeps_to_one_line_of_bounded_length() -> None:
     assert one_line("a\n  b\r\nc") == "a b c"
     assert len(one_line("x" * 10_000)) == 500
+
+
+def test_a_long_error_says_what_it_is_about_and_what_is_wrong() -> None:
+    line = one_line("/" + "a" * 5000 + ": File name too long")
+    assert line.startswith("/aaa")
+    assert line.endswith("a: File name too long")
+
+
+@pytest.mark.parametrize("columns", ["0", "-1", "x"])
+def test_a_width_of_the_screen_that_is_none_is_the_usual_one(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert console().width == 80
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
