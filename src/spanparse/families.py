@@ -31,6 +31,7 @@ _BEGINNINGS = (
     "<｜begin▁of▁sentence｜>",
     "[BOS]",
     "[gMASK]<sop>",
+    "[gMASK]sop",
 )
 
 

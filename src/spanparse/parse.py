@@ -85,8 +85,9 @@ def parse_request(
     family = family_of(template.text)
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
+    roles = [str(message.get("role")) for message in request.messages]
     ownership = assign_owners(
-        plain, text._runs, family.starts, bos, lambda k: _shown_without(k, plain, template, request, limits)
+        plain, text._runs, roles, family.starts, bos, lambda k: _shown_without(k, plain, template, request, limits)
     )
     doubts = _doubts(text, request, ownership, reason, unmarked)
     return _assemble(plain, request, family, ownership, doubts, bos)

@@ -10,11 +10,13 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from tests.audit.case import Case
 from tests.audit.corpus import Template, bundled, first_by_hash, published, sample
+from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.matrix import write_matrix
 from tests.audit.report import Counts, count, write_findings
 from tests.audit.runner import run
-from tests.audit.shapes import LONG, SHAPES
+from tests.audit.shapes import LONG, SHAPES, conversation
 from tests.audit.verdict import Verdict
 
 _FINDINGS: Final = Path("build/audit/findings.jsonl")
@@ -33,7 +35,7 @@ def main() -> int:
     templates = [t for t in (*sample(published(), options.every), *bundled()) if options.only in t.name]
     verdicts = _judge(templates, options.shape or tuple(SHAPES), options.processes)
     if not options.shape and not options.only and options.every == 1:
-        long = [*bundled(), *first_by_hash(published(), _LONG_TEMPLATES)]
+        long = [*bundled(), *first_by_hash(published(), _LONG_TEMPLATES, _takes_long)]
         verdicts += _judge(long, (LONG,), options.processes)
     counts = count(verdicts)
     console = Console()
@@ -42,6 +44,11 @@ def main() -> int:
     if options.write:
         write_matrix(verdicts, {template.name: template for template in templates}, options.write)
     return 1 if counts.wrong else 0
+
+
+def _takes_long(template: Template) -> bool:
+    case = Case(template.text, conversation(LONG, template.text), SPECIAL_TOKENS)
+    return case.text(True) is not None
 
 
 def _judge(templates: list[Template], shapes: tuple[str, ...], processes: int) -> list[Verdict]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from importlib import resources
 from importlib.util import find_spec
+from itertools import islice
 from typing import NamedTuple
 
 from tests.audit.markers import OTHER, format_of
@@ -54,6 +56,7 @@ def sample(templates: list[Template], every: int) -> list[Template]:
     return [template for template in templates if template.digest % every == 0]
 
 
-def first_by_hash(templates: list[Template], count: int) -> list[Template]:
-    """`count` templates, drawn by the hash of their names."""
-    return sorted(templates, key=lambda template: template.digest)[:count]
+def first_by_hash(templates: list[Template], count: int, accepts: Callable[[Template], bool]) -> list[Template]:
+    """`count` of the templates that are accepted, drawn by the hash of their names."""
+    drawn = sorted(templates, key=lambda template: template.digest)
+    return list(islice(filter(accepts, drawn), count))

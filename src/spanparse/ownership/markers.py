@@ -9,13 +9,17 @@ from spanparse.ownership.segments import Segment, lead_end
 
 CONTROL = re.compile(
     r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
+    r"|\[\|[^\[\]|\s]{1,40}\|\]"
 )
 _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
+_NAMES = {"assistant": ("assistant", "model", "bot"), "user": ("user", "human")}
 _ROLES = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
 _UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s"})
 ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
+# A header that begins a line and names the role in front of its marker: `user<|role_sep|>`.
+_ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
@@ -23,7 +27,8 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
     """The markers that a template writes in front of messages; empty where it writes none.
 
     That is the first marker that no message's lead ends a turn with, every marker that is named after a role or has a
-    role's name right behind it, and those that stand in one text with it, right in front.
+    role's name right behind it (or in front of it, at the beginning of a line), and those that stand in one text with
+    it, right in front.
     """
     starts: set[str] = set()
     begun: set[int] = set()
@@ -38,7 +43,8 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
             end = lead_end(segments, place, with_role=False)
             starts |= _first_start(text[segment.start : segments[end - 1].end] if end > place else "")
         previous = owner if owner is not None else previous
-    return frozenset(starts | _role_markers(literals))
+    role_first = {found[0] for literal in literals for found in _ROLE_FIRST.finditer(literal)}
+    return frozenset(starts | _role_markers(literals) | {start for start in role_first if f"\n{start}" in text})
 
 
 def _first_start(lead: str) -> set[str]:
@@ -66,17 +72,18 @@ def _role_markers(literals: Iterable[str]) -> set[str]:
             end = found.end()
             if is_closing(marker):
                 continue
-            if not _SEQUENCE.search(marker):
+            has_role = bool(ROLE_WORD.match(literal, end))
+            if has_role or not _SEQUENCE.search(marker):
                 joined.add(marker)
-            if _names_role(marker) or ROLE_WORD.match(literal, end):
+            if has_role or names_role(marker, *_ROLES):
                 markers |= joined
     return markers
 
 
-def _names_role(marker: str) -> bool:
-    """Whether a marker ends with a role's name, fillers aside: `<|hy_User|>`, `<|SYSTEM_TOKEN|>`."""
+def names_role(marker: str, *roles: str) -> bool:
+    """Whether a marker ends with the name of one of `roles`, fillers aside: `<|hy_User|>`, `<|SYSTEM_TOKEN|>`."""
     words = _words(marker)
-    return bool(words) and words[-1].endswith(_ROLES)
+    return bool(words) and words[-1].endswith(tuple(name for role in roles for name in _NAMES.get(role, (role,))))
 
 
 def is_closing(marker: str) -> bool:
@@ -114,17 +121,31 @@ def ends_turn(text: str) -> bool:
     return is_closing(closing) and not _name(closing)
 
 
+def turns_end(text: str, start: int, end: int, trailer: str) -> int:
+    """Where the last marker in [start, end) ends that closes a turn, 0 if there is none.
+
+    It does so by its name, or `trailer` begins with it.
+    """
+    own = CONTROL.match(trailer.lstrip())
+    ends = [
+        found.end()
+        for found in _CLOSING.finditer(text, start, end)
+        if (own and found[0] == own[0]) or (is_closing(found[0]) and not _name(found[0]))
+    ]
+    return ends[-1] if ends else 0
+
+
 def has_words(text: str) -> bool:
     """Whether a text says anything beside markers and names of roles."""
     return bool(ROLE_WORD.sub("", _CLOSING.sub("", text)).strip())
 
 
 def is_turn(text: str) -> bool:
-    """Whether a text is a turn: ended by a marker, or words behind the marker of a role."""
-    marker = CONTROL.match(text.lstrip())
-    if marker is None or is_closing(marker[0]):
-        return False
-    return ends_turn(text) or (bool(_role_markers({text})) and has_words(text))
+    """Whether a text is a turn: ended by a marker, or words behind a start marker that names a role."""
+    if ends_turn(text):
+        return True
+    starts = _role_markers({text})
+    return has_words(text) and any(text.lstrip().startswith(start) for start in starts)
 
 
 class Openers:

@@ -10,7 +10,7 @@ that the template's own loop writes in front of its messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spanparse.marks.marked import Runs
@@ -44,13 +44,18 @@ class Ownership:
 
 
 def assign_owners(
-    text: str, runs: Runs, known_starts: Iterable[str], bos: str, shown_without: Callable[[int], int | None]
+    text: str,
+    runs: Runs,
+    roles: Sequence[str],
+    known_starts: Iterable[str],
+    bos: str,
+    shown_without: Callable[[int], int | None],
 ) -> Ownership:
     """Give every character of `text`, which `runs` tile, an owner.
 
-    `known_starts` are the family's start-of-turn markers, `bos` the beginning-of-sequence text if there is one.
-    `shown_without(k)` tells how many characters of the text stay without message k and those after it, None if that
-    cannot be rendered; it is asked only where no marker decides.
+    `roles` are the messages' own, `known_starts` the family's start-of-turn markers, `bos` the beginning-of-sequence
+    text if there is one. `shown_without(k)` tells how many characters of the text stay without message k and those
+    after it, None if that cannot be rendered; it is asked only where no marker decides.
     """
     segments = _open_with_bos([_segment(run) for run in runs], len(bos) if text.startswith(bos) else 0)
     starts = frozenset(known_starts) or learn_starts(text, segments)
@@ -74,7 +79,7 @@ def assign_owners(
             _resolve(text, gap, left, right, starts, bos) or _by_render(gap, left, right, shown_without, unclear)
         )
         at = end
-    resolved = hand_back_trailers(text, hand_on_headers(text, resolved, starts), starts)
+    resolved = hand_back_trailers(text, hand_on_headers(text, resolved, starts, roles), starts)
     resolved = leave_default_turn(text, resolved, starts)
     return Ownership(resolved, starts, frozenset(unclear))
 

@@ -107,6 +107,31 @@ def test_a_default_text_without_an_end_is_closed_by_the_next_roles_marker() -> N
     ]
 
 
+def test_a_default_turn_may_end_as_the_message_does_and_name_its_role_first() -> None:
+    template = (
+        "{% for m in messages %}{% if loop.first %}system<|role|>Be kind.<|next|>\n{% endif %}"
+        "{{ m.role + '<|role|>' + m.content + '<|next|>\n' }}{% endfor %}"
+    )
+    assert owners(template, CHAT[:1]) == [
+        ("-", "system<|role|>Be kind.<|next|>\n"),
+        (0, "user<|role|>hi<|next|>\n"),
+    ]
+
+
+def test_an_end_of_turn_that_a_tool_quotes_closes_no_default_turn() -> None:
+    template = "{% for m in messages %}[TOOLS]{{ tools | tojson }}[/TOOLS][INST]{{ m.content }}{% endfor %}"
+    tools = [{"name": "</s><|im_end|>"}]
+    assert owners(template, CHAT[:1], tools=tools) == [(0, '[TOOLS][{"name": "</s><|im_end|>"}][/TOOLS][INST]hi')]
+
+
+def test_a_marker_that_names_the_role_of_the_text_before_it_ends_that_text() -> None:
+    template = (
+        "{% for m in messages %}{{ m.content }}"
+        "{{ '<|x_User|>' if m.role == 'user' else '<|x_Assistant|>' }}{% endfor %}"
+    )
+    assert owners(template, CHAT) == [(0, "hi<|x_User|>"), (1, "yes<|x_Assistant|>"), (2, "so<|x_User|>")]
+
+
 def test_default_words_inside_a_messages_own_turn_are_its_own() -> None:
     template = (
         "{% for m in messages %}[INST] {% if loop.first %}<<SYS>>Be kind.<</SYS>> {% endif %}"

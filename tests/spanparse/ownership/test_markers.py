@@ -13,6 +13,8 @@ from spanparse.ownership.markers import (
     is_opening,
     is_turn,
     learn_starts,
+    names_role,
+    turns_end,
 )
 from spanparse.ownership.segments import Segment
 
@@ -73,6 +75,11 @@ def test_a_marker_with_a_role_behind_it_is_a_start_wherever_it_stands() -> None:
     assert learn_starts(text, segments) == {"Query:", "<|sh|>"}
 
 
+def test_a_role_in_front_of_a_marker_at_the_beginning_of_a_line_is_a_start_with_it() -> None:
+    text, segments = written((0, "Be kind.\nuser<|sep|>"), (0, "X"))
+    assert "user<|sep|>" in learn_starts(text, segments)
+
+
 def test_markers_joined_to_that_of_a_role_are_starts_but_not_the_beginning_of_a_sequence() -> None:
     text, segments = written((0, "X"), (0, "<|begin_of_text|><|turn|><|SYSTEM_TOKEN|>"), (1, "Y"))
     assert learn_starts(text, segments) == {"<|turn|>", "<|SYSTEM_TOKEN|>"}
@@ -129,3 +136,16 @@ def test_a_run_of_markers_begins_with_the_first_start_in_it() -> None:
     assert chain_begin(text, 0, border, frozenset({"<|turn|>", "<|text|>"})) == text.index("<|turn|>")
     assert chain_begin(text, 0, border, frozenset({"<|text|>"})) == border
     assert chain_begin(text, border, border, frozenset({"<|turn|>"})) == border
+
+
+def test_turns_end_with_their_closing_markers_or_with_what_the_message_ends_with() -> None:
+    text = "<|a|>x<|im_end|>\n<|a|>y<|next|>z</tool_call>"
+    assert text[: turns_end(text, 0, len(text), "")].endswith("<|im_end|>")
+    assert text[: turns_end(text, 0, len(text), "<|next|>\n")].endswith("<|next|>")
+    assert turns_end(text, text.index("z"), len(text), "") == 0
+
+
+def test_markers_name_roles_by_any_of_their_names() -> None:
+    assert names_role("<|x_Human|>", "user")
+    assert names_role("<start_of_turn>model", "assistant")
+    assert not names_role("<|user|>", "assistant")
