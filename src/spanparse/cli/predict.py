@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spanparse.cli import options
 from spanparse.cli.output import console, printable, write_json
+from spanparse.errors import SpanparseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ def predict(
     tools: options.Tools = None,
     settings: options.Settings = None,
     tokenizer: options.Tokenizer = None,
+    mmproj: options.Mmproj = None,
     trust_content: options.TrustContent = False,
     no_generation_prompt: options.NoGenerationPrompt = False,
     as_json: options.Json = False,
@@ -33,7 +35,7 @@ def predict(
     is listed only if a render confirms it.
     """
     from spanparse.cli.prompt import load_prompt
-    from spanparse.cli.tokenizer import find_backend
+    from spanparse.cli.tokenizer import find_backend, tokens_by
     from spanparse.prediction import predict_rendering, to_json
 
     prompt = load_prompt(
@@ -46,8 +48,18 @@ def predict(
         stability=False,
     )
     backend, why_none = find_backend(tokenizer, prompt.template)
+    tokens = None
+    if backend is not None:
+        tokens = tokens_by(backend, prompt, tokenizer, trust_content=trust_content, mmproj=mmproj)
+    elif mmproj is not None:
+        raise SpanparseError(f"--mmproj {mmproj}: {why_none}")
     found = predict_rendering(
-        prompt.rendering, prompt.template, prompt.request, backend=backend, trust_content=trust_content
+        prompt.rendering,
+        prompt.template,
+        prompt.request,
+        backend=backend,
+        tokens=tokens,
+        trust_content=trust_content,
     )
     if not as_json:
         _show(console(), prompt, found, why_none)
@@ -62,7 +74,11 @@ def predict(
 
 
 def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | None) -> None:
-    count = f"tokens unknown: {why_none}" if found.prompt_tokens is None else f"{found.prompt_tokens:,} tokens"
+    count = (
+        f"tokens unknown: {why_none or 'they depend on media'}"
+        if found.prompt_tokens is None
+        else f"{found.prompt_tokens:,} tokens"
+    )
     facts = [
         prompt.template.source,
         f"family {prompt.rendering.family}",

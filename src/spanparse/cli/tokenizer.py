@@ -45,12 +45,19 @@ def map_tokens(
         if mmproj is not None:
             raise SpanparseError(f"--mmproj {mmproj}: {why_none}")
         return None, why_none
+    return tokens_by(backend, prompt, told, trust_content=trust_content, mmproj=mmproj), None
+
+
+def tokens_by(
+    backend: Backend, prompt: Prompt, told: str | None, *, trust_content: bool, mmproj: str | None
+) -> TokenMap:
+    """The tokens by a backend that is found already, for the option `told`."""
     from spanparse.cli.media import fill_in
     from spanparse.tokens import token_map
 
+    media = fill_in(prompt, backend, mmproj, told or prompt.template.tokenizer)
     text = prompt.template.text
-    media = fill_in(prompt, backend, mmproj, told or own)
-    return token_map(prompt.rendering, backend, template=text, trust_content=trust_content, media=media), None
+    return token_map(prompt.rendering, backend, template=text, trust_content=trust_content, media=media)
 
 
 def _load(spec: str) -> Backend:

@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, final
 
 from spanparse.spans import Piece, Rendering
+from spanparse.tokens import token_map
+from spanparse.tokens.encoding import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,10 @@ _AHEAD = 256
 
 @final
 class TokenCounter:
-    """Counts kept tokens of one prompt; `tokens` is the map that `backend` made of its rendering."""
+    """Counts kept tokens of one prompt; `tokens` is the map that `backend` made of its rendering.
+
+    Where that has media in it, they are left as placeholders for the comparison, and counted in the end.
+    """
 
     def __init__(
         self,
@@ -29,6 +34,9 @@ class TokenCounter:
         template: str,
         trust_content: bool,
     ) -> None:
+        self._filled = tokens
+        if tokens.media:
+            tokens = token_map(rendering, backend, template=template, trust_content=trust_content)
         self._text = rendering.text
         self._caller_text = rendering.caller_text
         self._caller_starts = [piece.start for piece in rendering.caller_text]
@@ -40,7 +48,7 @@ class TokenCounter:
     @property
     def count(self) -> int:
         """The length of the prompt in tokens."""
-        return self._tokens.count
+        return self._filled.count
 
     def kept(self, following: str, kept: int) -> int:
         """How many leading tokens the prompts share, whose texts share `kept` characters.
@@ -48,10 +56,16 @@ class TokenCounter:
         Only the stretch around the divergence is tokenised again, from the last barrier before it that is safe; what
         follows the divergence counts as the template's own text.
         """
-        from spanparse.tokens.encoding import encode
-
-        if kept >= len(self._text) and len(following) == kept:
+        shared = self._kept(following, kept)
+        if self._filled is self._tokens:
+            return shared
+        if shared == self._tokens.count:
             return self.count
+        return bisect_left(self._filled.offsets, self._tokens.offsets[shared], lo=self._tokens.bos_added)
+
+    def _kept(self, following: str, kept: int) -> int:
+        if kept >= len(self._text) and len(following) == kept:
+            return self._tokens.count
         start = self._safe_start(kept)
         begin = self._tokens.offsets[start] if start > self._tokens.bos_added else 0
         callers = [

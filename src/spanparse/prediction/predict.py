@@ -79,7 +79,8 @@ def predict_rendering(
     """`predict` for a `request` that is already parsed to `rendering`: costs no parse.
 
     `tokens` is the token map that `backend` made of it with the same `trust_content`; it is made if only the latter is
-    given. Raises what `render_plain` raises, but for refusals, and what `token_map` raises.
+    given. Tokens stay unknown where the length of media in it is. Raises what `render_plain` raises, but for refusals,
+    and what `token_map` raises.
     """
     limits = limits.started()
     counter = None
@@ -89,7 +90,8 @@ def predict_rendering(
 
         if tokens is None:
             tokens = token_map(rendering, backend, template=template.text, trust_content=trust_content)
-        counter = TokenCounter(rendering, tokens, backend, template=template.text, trust_content=trust_content)
+        if tokens.media_known:
+            counter = TokenCounter(rendering, tokens, backend, template=template.text, trust_content=trust_content)
     return _Predictor(rendering, Renderer(template, request, limits), counter).prediction(remedies)
 
 
