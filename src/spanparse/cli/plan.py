@@ -27,6 +27,7 @@ def plan(
     tools: options.Tools = None,
     settings: options.Settings = None,
     tokenizer: options.Tokenizer = None,
+    mmproj: options.Mmproj = None,
     trust_content: options.TrustContent = False,
     no_generation_prompt: options.NoGenerationPrompt = False,
     checkpoints: options.Checkpoints = None,
@@ -78,6 +79,7 @@ def plan(
         token_map, sample = _tokens(
             source,
             tokenizer,
+            mmproj,
             trust_content,
             variant=variant,
             messages=messages,
@@ -127,16 +129,18 @@ def _named(input_of: Callable[[str], str | None]) -> Iterator[None]:
 
 
 def _tokens(
-    source: str, tokenizer: str | None, trust_content: bool, **prompt_options: Any
+    source: str, tokenizer: str | None, mmproj: str | None, trust_content: bool, **prompt_options: Any
 ) -> tuple[TokenMap, str | None]:
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import map_tokens
     from spanparse.errors import SourceError
 
     prompt = load_prompt(source, **prompt_options)
-    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content)
+    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, mmproj=mmproj)
     if token_map is None:
         raise SourceError(source, f"a plan needs a tokenizer: {why_none}")
+    if not token_map.media_known:
+        raise SourceError(source, "a plan needs to know how many tokens its media take")
     return token_map, prompt.sample
 
 

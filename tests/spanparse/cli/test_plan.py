@@ -102,3 +102,22 @@ def test_a_faulty_request_names_file_and_field(cli: Run, tmp_path: Path) -> None
 def test_a_whole_request_excludes_the_options_that_make_one(cli: Run, tmp_path: Path, option: tuple[object]) -> None:
     found = cli("plan", "--request", tmp_path / "request.json", *option)
     assert found.error == f"--request FILE is a whole request: no {option[0]}"
+
+
+@pytest.mark.parametrize("policy", ["adaptive", "near-end-pair", "every-n"])
+def test_no_state_is_saved_inside_an_image(cli: Run, policy: str) -> None:
+    pytest.importorskip("llama_cpp", reason="a projector needs the [runtime] extra")
+    arguments = ("hybrid", "--messages", "docs/examples/picture.json", "--mmproj", "qwen3vl", "--json")
+    (media,) = cli("inspect", *arguments).json["tokens"]["media"]
+    steps = cli("plan", *arguments, "--policy", policy).json["steps"]
+    assert steps[-1]["end"] == 99
+    inside = range(media["begin"] + 1, media["begin"] + media["n_tokens"])
+    assert not [step["end"] for step in steps if step["end"] in inside]
+
+
+def test_without_the_length_of_its_media_there_is_no_plan(cli: Run, tmp_path: Path) -> None:
+    messages = tmp_path / "messages.json"
+    messages.write_text('[{"role": "user", "content": [{"type": "image"}]}]')
+    found = cli("plan", "hybrid", "--messages", messages)
+    assert found.code == 2
+    assert "hybrid: a plan needs to know how many tokens its media take" in found.err
