@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import warnings
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from spanparse.errors import MissingExtra
+from spanparse.errors import ConversationError, MissingExtra
 from spanparse.media.identity import identity
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ MAX_PIXELS: Final = 64_000_000
 
 # What browsers show. Nothing that runs programs (EPS), no containers of documents (PDF) or of other codecs (TIFF).
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+
+# What is done about warnings holds for the whole process: two threads that change it at once leave it changed.
+_LOCK: Final = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ def decode_image(part: MediaPart, data: bytes) -> Image:
     except ImportError as error:
         raise MissingExtra(part.where, "media", "decoding an image") from error
     try:
-        with warnings.catch_warnings():
-            # A size beyond Pillow's own limit is a warning first; ours is lower and an error.
+        with _LOCK, warnings.catch_warnings():
+            # Of broken files, and of sizes beyond a limit of Pillow's that is higher than ours.
             warnings.simplefilter("ignore")
             with PIL.Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
                 width, height = opened.size
@@ -55,14 +59,12 @@ def decode_image(part: MediaPart, data: bytes) -> Image:
         part.refuse(f"no image in one of the formats {', '.join(_FORMATS)}")
     except PIL.Image.DecompressionBombError:
         part.refuse(f"an image of more than {MAX_PIXELS // 10**6} million pixels")
-    except _DECODER_ERRORS as error:
+    except ConversationError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a file that lies about itself makes a decoder raise
         part.refuse(f"a broken image file ({error or type(error).__name__})")
     content = pixels.tobytes()
     return Image(pixels.width, pixels.height, content, identity("image", pixels.size, content))
-
-
-# What Pillow's decoders let through where a file lies about itself.
-_DECODER_ERRORS: Final = (OSError, SyntaxError, ValueError, TypeError, ArithmeticError, LookupError, EOFError)
 
 
 def _eight_bits(image: Any) -> Any:
