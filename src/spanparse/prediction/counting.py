@@ -96,13 +96,18 @@ class TokenCounter:
             # A barrier is safe for what a template writes there. That is what stands there only if it is kept as well.
             following = barrier.token + 1
             end = tokens.offsets[following] if following < tokens.count else len(self._text)
-            if barrier.offset < kept and end <= kept:
+            if barrier.offset < kept and end <= kept and self._is_cut(barrier.token):
                 safe = max(safe, barrier.token)
         # Behind a control token the window begins with it, since what follows it is tokenised otherwise than a text's
         # beginning.
         if safe > tokens.bos_added and tokens.ids[safe - 1] in self._backend.added.by_id:
             safe -= 1
         return safe
+
+    def _is_cut(self, token: int) -> bool:
+        """Whether a control token ends or begins there; what begins inside text may begin otherwise by itself."""
+        added = self._backend.added.by_id
+        return any(id in added for id in self._tokens.ids[max(0, token - 1) : token + 1])
 
     def _callers_between(self, begin: int, end: int) -> Sequence[Piece]:
         first = max(0, bisect_right(self._caller_starts, begin) - 1)

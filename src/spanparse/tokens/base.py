@@ -7,6 +7,7 @@ from typing import Protocol
 
 from spanparse.tokens.added import AddedTokens
 from spanparse.tokens.pieces import Pieces
+from spanparse.tokens.words import WordEnds
 
 
 class Backend(Protocol):
@@ -35,6 +36,10 @@ class Backend(Protocol):
     @property
     def pieces(self) -> Pieces:
         """The bytes of each token; for an added token its own text."""
+
+    @property
+    def word_ends(self) -> WordEnds | None:
+        """Ends of words that the tokeniser never reaches across; None if none are known for certain."""
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         """The ids of `text`; neither BOS nor EOS is added.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from spanparse.tokens.added import AddedTokens
 from spanparse.tokens.encoding import Encoding
 
 
 class Boundaries:
     """Token counts for the character offsets of one encoded text."""
 
-    def __init__(self, text: str, encoding: Encoding, added: AddedTokens) -> None:
-        self._text = text
+    def __init__(self, encoding: Encoding) -> None:
+        self._text = encoding.text
         self._encoding = encoding
-        self._added = added
+        self._added = encoding.backend.added
         self._starts = [cut.outer_start for cut in encoding.cuts]
         self._ends = [cut.end for cut in encoding.cuts]
         self._begun: dict[int, int] = {}
@@ -35,18 +34,23 @@ class Boundaries:
 
         Tokenisation never looks across a cut, so k is exact where a cut ends at `offset`, whatever text follows, and
         where one begins there, as long as what follows begins with a control token too: a template that opens a turn
-        with one opens every turn so. `any_text` does not count on that. Elsewhere k is the end of the nearest cut
-        before.
+        with one opens every turn so. `any_text` does not count on that. Elsewhere k is the end of the last word or cut
+        before that is known to stay.
         """
-        cuts = self._encoding.cuts
+        encoding, cuts = self._encoding, self._encoding.cuts
         last = bisect_right(self._ends, offset) - 1
         if last < 0 or cuts[last].outer_end < offset:
             first = bisect_left(self._starts, offset)
             if not any_text and first < len(cuts) and self._begins(first, offset):
-                return self._encoding.cut_tokens[first]
+                return encoding.cut_tokens[first]
+        limit = offset
         while last >= 0 and not self._closed(last):
+            limit = cuts[last].outer_start
             last -= 1
-        return self._encoding.cut_tokens[last] + 1 if last >= 0 else self._encoding.bos_added
+        begin, token = (cuts[last].outer_end, encoding.cut_tokens[last] + 1) if last >= 0 else (0, encoding.bos_added)
+        word_ends = encoding.backend.word_ends if begin < limit else None
+        end = word_ends.last(self._text, begin, limit) if word_ends else None
+        return token if end is None else self.begun(end)
 
     def _begins(self, index: int, offset: int) -> bool:
         if not self._encoding.cuts[index].outer_start == self._encoding.cuts[index].start == offset:

@@ -193,9 +193,13 @@ def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> I
     if control.isdisjoint(ids) or end - start == 1:
         yield Stretch(start, end, ids, prefix)
         return
-    forged = "|".join(re.escape(backend.added.by_id[id].text) for id in control.intersection(ids))
-    matches = re.finditer(forged, text[start:end])
-    breaks = [start + match.start() + 1 for match in matches if match.end() - match.start() > 1]
+    offsets = backend.pieces.offsets(ids, text[start:end], start)
+    if offsets is None:
+        forged = "|".join(re.escape(backend.added.by_id[id].text) for id in control.intersection(ids))
+        offsets = [start + match.start() for match in re.finditer(forged, text[start:end])]
+    else:
+        offsets = [offset for id, offset in zip(ids, offsets, strict=True) if id in control]
+    breaks = [offset + 1 for offset in offsets if start < offset + 1 < end]
     # A normaliser may have made the token of something else; then halve the text until it does not.
     for begin, stop in pairwise([start, *(breaks or [(start + end) // 2]), end]):
         yield from _plain(backend, text, _Gap(begin, stop, prefix and begin == start), control)

@@ -15,10 +15,15 @@ import tokenizers
 from spanparse.errors import SourceError
 from spanparse.tokens.added import AddedToken, AddedTokens
 from spanparse.tokens.pieces import Pieces
+from spanparse.tokens.words import WordEnds, splits_locally
 
 # Unicode's White_Space property: what `tokenizers` strips beside added tokens.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+
+_UNICODE_FORMS = frozenset({"NFC", "NFKC"})
+_LOCAL_NORMALIZERS = _UNICODE_FORMS | {"Prepend", "Replace"}
+_LOCAL_PRE_TOKENIZERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation"})
 
 
 class HuggingFaceTokenizer:
@@ -64,6 +69,9 @@ class HuggingFaceTokenizer:
             raise SourceError(str(path), f"cannot read {file.name}: {error.strerror}") from None
         except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
             raise SourceError(str(path), f"{file.name} is not a tokenizer: {error}") from None
+        # A prompt is never cut or filled up, whatever the file was last used for.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         config = _config(file.with_name("tokenizer_config.json"), str(path))
         add_bos = config.get("add_bos_token")
         return cls(
@@ -120,6 +128,16 @@ class HuggingFaceTokenizer:
         return tokenizers.Tokenizer.from_str(json.dumps(state))
 
     @cached_property
+    def word_ends(self) -> WordEnds | None:
+        normalizer, pre_tokenizer, _ = self._parts
+        if not (_merges_bytes(self._tokenizer.model, self._bytes_of_letters is not None) and _is_local(pre_tokenizer)):
+            return None
+        if any(part.get("type") not in _LOCAL_NORMALIZERS for part in _components(normalizer)):
+            return None
+        normalised = any(part.get("type") in _UNICODE_FORMS for part in _components(normalizer))
+        return WordEnds(map(self.pieces.__getitem__, self._tokenizer.get_vocab().values()), normalised=normalised)
+
+    @cached_property
     def _bytes_of_letters(self) -> dict[str, int] | None:
         return _byte_letters() if any(part.get("type") == "ByteLevel" for part in _walk(self._parts)) else None
 
@@ -159,6 +177,32 @@ def _walk(state: Any) -> Iterator[dict[str, Any]]:
     if isinstance(state, (dict, list)):
         for inner in state.values() if isinstance(state, dict) else state:
             yield from _walk(inner)
+
+
+def _components(state: Any) -> Iterator[dict[str, Any]]:
+    """The components in a state that are no sequences."""
+    for part in _walk(state):
+        if part.get("type") not in (None, "Sequence"):
+            yield part
+
+
+def _is_local(pre_tokenizer: Any) -> bool:
+    """Whether text is split by rules that are known to split both sides of a word's end by themselves."""
+    return all(
+        splits_locally(part.get("pattern", {}).get("Regex", "?"))
+        if part["type"] == "Split"
+        else part["type"] in _LOCAL_PRE_TOKENIZERS
+        for part in _components(pre_tokenizer)
+    )
+
+
+def _merges_bytes(model: Any, byte_level: bool) -> bool:
+    """Whether it is a BPE that spells any text, unknown characters as bytes, and always the same way."""
+    return (
+        isinstance(model, tokenizers.models.BPE)
+        and not (model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix)
+        and (byte_level or model.byte_fallback)
+    )
 
 
 def _without_prefix(state: Any) -> Any:

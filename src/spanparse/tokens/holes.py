@@ -10,6 +10,7 @@ from typing import Final, cast, final
 from spanparse.tokens.added import AddedToken, AddedTokens
 from spanparse.tokens.base import Backend
 from spanparse.tokens.pieces import Pieces
+from spanparse.tokens.words import WordEnds
 
 HOLE: Final = -1
 """The id of the first placeholder; the others follow downwards. No vocabulary has negative ids."""
@@ -34,6 +35,10 @@ class HoledBackend:
         holes = (AddedToken(text, id, special=True) for text, id in self._ids.items())
         self.added = AddedTokens([*backend.added.values(), *holes])
         self.pieces = Pieces(self._piece)
+
+    @property
+    def word_ends(self) -> WordEnds | None:
+        return self._backend.word_ends
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         if not special:

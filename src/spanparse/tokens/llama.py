@@ -14,13 +14,26 @@ from typing import Any, NamedTuple
 from spanparse.errors import MissingExtra, SourceError
 from spanparse.tokens.added import AddedToken, AddedTokens
 from spanparse.tokens.pieces import Pieces
+from spanparse.tokens.words import WordEnds
 
 # What C's isspace() takes for white space, which is what llama.cpp strips beside its tokens.
 _WHITE_SPACE = " \t\n\v\f\r"
 
+# `tokenizer.ggml.pre` of the BPE vocabularies whose split is made of the rules in `words`, as `llm_tokenizer_bpe` has
+# them; `gemma4` splits at line breaks only.
+_LOCAL_PRE_TOKENIZERS = frozenset(
+    {
+        *("gpt-2", "phi-2", "gigachat", "mpt", "olmo", "jais", "exaone4", "starcoder", "refact", "command-r", "smollm"),
+        *("codeshell", "exaone", "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "lfm2", "dbrx"),
+        *("smaug-bpe", "chatglm-bpe", "glm4", "glm5", "qwen2", "deepseek-r1-qwen", "megrez", "qwen35", "stablelm2"),
+        *("hunyuan", "solar-open", "grok-2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "hunyuan-dense"),
+        *("tekken", "gpt-4o", "llama4", "minimax-m2", "falcon", "gemma4"),
+    }
+)
+
 
 class _Spacer(NamedTuple):
-    """Text to put before another, so that the dummy space comes before this one; it always becomes `n_tokens` tokens."""
+    """Text to put before another, so that the dummy space comes before this one, always of `n_tokens` tokens."""
 
     text: str
     n_tokens: int
@@ -44,11 +57,21 @@ class LlamaVocabulary:
             model = self._load(os.fspath(source))
             weakref.finalize(self, self._llama.llama_model_free, model)
         self._vocab = self._llama.llama_model_get_vocab(model)
+        self._pre_tokenizer = self._metadata(model, "tokenizer.ggml.pre") or self._metadata(
+            model, "tokenizer.ggml.model"
+        )
         self.added = AddedTokens(self._added_tokens())
         self.pieces = Pieces(self._piece)
         self.bos = self._id(self._llama.llama_vocab_bos(self._vocab))
         self.eos = self._id(self._llama.llama_vocab_eos(self._vocab))
         self.add_bos = self.bos is not None and bool(self._llama.llama_vocab_get_add_bos(self._vocab))
+
+    @cached_property
+    def word_ends(self) -> WordEnds | None:
+        llama = self._llama
+        kind = llama.llama_vocab_type(self._vocab)
+        local = kind == llama.LLAMA_VOCAB_TYPE_BPE and self._pre_tokenizer in _LOCAL_PRE_TOKENIZERS
+        return WordEnds(self._spellings()) if local or kind == llama.LLAMA_VOCAB_TYPE_SPM else None
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         if not prefix and self._spacer:
@@ -81,6 +104,12 @@ class LlamaVocabulary:
             raise SourceError(path, f"llama.cpp cannot read a vocabulary from it: {reason}")
         return model
 
+    def _metadata(self, model: int, key: str) -> str:
+        """A text in the file's metadata, "" if it is not there."""
+        buffer = ctypes.create_string_buffer(128)
+        length = self._llama.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace") if length > 0 else ""
+
     def _added_tokens(self) -> Iterator[AddedToken]:
         llama = self._llama
         special = llama.LLAMA_TOKEN_ATTR_CONTROL | llama.LLAMA_TOKEN_ATTR_UNKNOWN
@@ -94,6 +123,9 @@ class LlamaVocabulary:
                     lstrip=_WHITE_SPACE if attributes & llama.LLAMA_TOKEN_ATTR_LSTRIP else "",
                     rstrip=_WHITE_SPACE if attributes & llama.LLAMA_TOKEN_ATTR_RSTRIP else "",
                 )
+
+    def _spellings(self) -> list[bytes]:
+        return list(map(self._piece, range(self._llama.llama_vocab_n_tokens(self._vocab))))
 
     def _piece(self, id: int) -> bytes:
         if not 0 <= id < self._llama.llama_vocab_n_tokens(self._vocab):
@@ -111,7 +143,7 @@ class LlamaVocabulary:
         """None if the vocabulary has no dummy space or nothing that keeps it away."""
         if self.pieces.spell(self._encode("a", False)) == b"a":
             return None
-        spellings = list(map(self._piece, range(self._llama.llama_vocab_n_tokens(self._vocab))))
+        spellings = self._spellings()
         for letter in map(chr, range(1, 9)):
             # No merge can reach from a letter into what follows it if one token alone has that letter.
             if sum(letter.encode() in spelling for spelling in spellings) == 1:

@@ -158,7 +158,7 @@ def token_map(
         trust_content=trust_content,
         previous=before.encoding if before else None,
     )
-    boundaries = Boundaries(text, encoding, backend.added)
+    boundaries = Boundaries(encoding)
     mapped = _Mapper(rendering, encoding, boundaries, any_text, before).map()
     return mapped if holed is None else fill(mapped, rendering, media, holed)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse import load_source, parse
 from spanparse.spans import Rendering
-from spanparse.tokens import AddedToken, HuggingFaceTokenizer, LlamaVocabulary, token_map
+from spanparse.tokens import AddedToken, Backend, HuggingFaceTokenizer, LlamaVocabulary, token_map
 
 Prompt = Callable[[], Any]
 Small = dict[str, HuggingFaceTokenizer]
@@ -79,20 +79,102 @@ def test_a_barrier_where_a_control_token_ends_is_exact_against_any_text(small: S
     )
 
 
-def test_a_barrier_after_plain_text_backs_off_to_the_control_token_before(small: Small, prompt: Prompt) -> None:
-    rendering = prompt().add(0, "<|user|>", ("hello",), "\n").add(1, "and", ("world",)).rendering()
-    tokens = token_map(rendering, small["byte-level"])
-    (barrier,) = tokens.barriers
-    assert barrier.token == 1
-    assert barrier.backed_off == sum(offset < barrier.offset for offset in tokens.offsets) - 1 > 0
+def test_a_barrier_after_plain_text_backs_off_to_the_end_of_the_last_word(small: Small, prompt: Prompt) -> None:
+    rendering = prompt().add(0, "<|user|>", ("hello world",), "\n").add(1, "and", ("world",)).rendering()
+    (barrier,) = token_map(rendering, small["byte-level"]).barriers
+    kept = token_map(rendering, small["byte-level"]).ids[: barrier.token]
+    assert small["byte-level"].pieces.spell(kept) == b"<|user|>hello world"
+    assert barrier.backed_off == 1
 
 
-def test_a_prompt_without_control_tokens_has_barriers_only_after_bos(
+def test_a_barrier_backs_off_to_the_control_token_before_where_words_are_not_known_to_end(prompt: Prompt) -> None:
+    rendering = prompt().add(0, "<a>", ("hello world",), "\n").add(1, "and").rendering()
+    (barrier,) = token_map(rendering, _ByteBackend("<a>")).barriers
+    assert (barrier.token, barrier.backed_off) == (1, len("hello world\n"))
+
+
+def test_a_prompt_without_control_tokens_has_barriers_near_its_turns(
     small: Small, llama_spm: LlamaVocabulary, prompt: Prompt
 ) -> None:
-    rendering = prompt().add(0, "hello: ", ("world",), "\n").add(1, "hello: ").rendering()
+    rendering = prompt().add(0, "User: ", ("hello the world.",), "\n\n").add(1, "User: ").rendering()
+    # The merges of this one were learned on whole lines: some of its tokens reach over any end of a word.
+    spanning = small["prepending normaliser"]
+    assert token_map(rendering, spanning).barriers[0].token == 0
+    for backend in {*small.values(), llama_spm} - {spanning}:
+        (barrier,) = token_map(rendering, backend).barriers
+        kept = backend.pieces.spell(token_map(rendering, backend).ids[: barrier.token]).decode()
+        # `.` and the line breaks after it may be one token.
+        assert kept.removeprefix("<s>").lstrip() in ("User: hello the", "User: hello the world.")
+
+
+def test_a_prompt_of_one_word_has_barriers_only_after_bos(llama_spm: LlamaVocabulary, prompt: Prompt) -> None:
+    rendering = prompt().add(0, ("hello",)).add(1, ("hello",)).rendering()
     assert token_map(rendering, llama_spm).barriers[0].token == 1
-    assert token_map(rendering, small["byte-level"]).barriers[0].token == 0
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["hello", "ab", ".", "\n", " ", "  ", "\n\n", "é", "日", "▁", "1", "12", "<|end|>", "<tool>", "<b>", "'s"]
+    ),
+    max_size=8,
+).map("".join)
+WITHOUT_CONTROL_TOKENS = [
+    "tiny",
+    "tiny.gguf",
+    "qwen3",
+    "gptoss",
+    "qwen35.gguf",
+    "deepseek-llm.gguf",
+    "phi-3.gguf",
+    "gpt-2.gguf",
+]
+
+
+@pytest.mark.parametrize("vocabulary", WITHOUT_CONTROL_TOKENS)
+@given(before=WORDS, after=WORDS, other=WORDS, literal=st.booleans(), trust_content=st.booleans())
+def test_tokens_before_a_barrier_in_plain_text_stay_whatever_follows(
+    load: Callable[[str], Backend],
+    prompt: Prompt,
+    vocabulary: str,
+    before: str,
+    after: str,
+    other: str,
+    literal: bool,
+    trust_content: bool,
+) -> None:
+    check_plain(load(vocabulary), prompt, before, after, other, literal, trust_content)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "metaspace, never", "byte-level, prefix space"])
+@given(before=WORDS, after=WORDS, other=WORDS, literal=st.booleans(), trust_content=st.booleans())
+def test_tokens_before_a_barrier_in_plain_text_stay_with_small_tokenisers(
+    small: Small,
+    llama_spm: LlamaVocabulary,
+    composing: HuggingFaceTokenizer,
+    prompt: Prompt,
+    kind: str,
+    before: str,
+    after: str,
+    other: str,
+    literal: bool,
+    trust_content: bool,
+) -> None:
+    for backend in (small[kind], llama_spm, composing):
+        check_plain(backend, prompt, before, after, other, literal, trust_content)
+
+
+def check_plain(
+    backend: Backend, prompt: Prompt, before: str, after: str, other: str, literal: bool, trust_content: bool
+) -> None:
+    options: dict[str, Any] = {"template": "User: <|end|><tool><b>", "trust_content": trust_content, "any_text": True}
+    one, two = (
+        token_map(
+            prompt().add(0, "User: ", (before,)).add(1, text if literal else (text,)).rendering(), backend, **options
+        )
+        for text in (after, other)
+    )
+    barrier = one.barriers[0]
+    assert one.ids[: barrier.token] == two.ids[: barrier.token]
 
 
 def test_white_space_that_the_control_token_swallows_does_not_move_the_barrier(
@@ -104,12 +186,13 @@ def test_white_space_that_the_control_token_swallows_does_not_move_the_barrier(
     assert barrier.token == 4  # BOS, <|user|>, ▁hello, <|end|>
 
 
-def test_white_space_that_the_next_control_token_swallows_makes_the_barrier_back_off(
+def test_white_space_that_the_next_control_token_swallows_is_not_before_the_barrier(
     small: Small, prompt: Prompt
 ) -> None:
     rendering = prompt().add(0, ("hello",), "\n").add(1, "<|user|>").rendering()
     (barrier,) = token_map(rendering, small["byte-level, stripping"]).barriers
-    assert barrier.token == 0
+    # The line break is part of the control token here, and would be a token before another one.
+    assert (barrier.token, barrier.backed_off) == (1, 0)
 
 
 def test_a_control_token_that_a_longer_one_begins_with_does_not_close_what_comes_before(prompt: Prompt) -> None:
@@ -122,7 +205,7 @@ def test_a_control_token_that_a_longer_one_begins_with_does_not_close_what_comes
 class _ByteBackend:
     """A token for each byte and one for each of `texts`."""
 
-    name, bos, eos, add_bos = "bytes", None, None, False
+    name, bos, eos, add_bos, word_ends = "bytes", None, None, False, None
 
     def __init__(self, *texts: str) -> None:
         from spanparse.tokens import AddedTokens, Pieces

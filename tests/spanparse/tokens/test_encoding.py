@@ -158,7 +158,7 @@ def test_half_a_surrogate_pair_is_refused_in_one_line(small: Small, chat: Chat) 
 class Letters:
     """A backend with a token for each letter, and some for `words` that it finds whether or not it is asked to."""
 
-    name, bos, eos, add_bos = "letters", None, None, False
+    name, bos, eos, add_bos, word_ends = "letters", None, None, False, None
 
     def __init__(self, words: Iterable[str], spells: Callable[[str], str] = str) -> None:
         self.words = {word: 0x110000 + n for n, word in enumerate(words)}
