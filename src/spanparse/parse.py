@@ -27,6 +27,7 @@ from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 
+_new = tuple.__new__
 _OWNER: Final = attrgetter("owner")
 _LEADING = ("system", "developer")
 _BARRIERS: Mapping[str, BarrierKind] = {
@@ -223,7 +224,7 @@ def _assemble(
         if index in turns.merged:
             notes = ("merged", *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
-        ranges = tuple([Piece(piece[0].start, piece[-1].end) for piece in mine])
+        ranges = tuple([_new(Piece, (piece[0].start, piece[-1].end)) for piece in mine])
         messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, notes))
     preamble = Preamble(
         before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, plain, bos)
@@ -278,7 +279,7 @@ def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_
             kind = _BARRIERS.get(roles[owner], "user_start")
         if offset == system_end:
             kind = "system_end"
-        barriers.append(Barrier(offset, kind, owner if owner >= 0 else None))
+        barriers.append(_new(Barrier, (offset, kind, owner if owner >= 0 else None, None)))
     return tuple(barriers)
 
 
@@ -292,7 +293,7 @@ def _caller_text(segments: Sequence[Segment]) -> tuple[Piece, ...]:
             continue
         if segment.start != end:
             if end > begin:
-                ranges.append(Piece(begin, end))
+                ranges.append(_new(Piece, (begin, end)))
             begin = segment.start
         end = segment.end
     if end > begin:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spanparse.marks.marked import Marked
-from spanparse.marks.origin import Path, Run
+from spanparse.marks.origin import Origin, Path, Run
 from spanparse.rendering.render import Request
 
 
@@ -52,19 +52,17 @@ def common_prefix(a: str, b: str) -> int:
 
 def misplaced_runs(text: Marked, request: Request) -> list[Run]:
     """Runs that claim to be a verbatim copy of a field and are not: always empty unless this package has a bug."""
-    values: dict[int, Any] = {}
+    plain = str.__str__(text)
+    known: Origin | None = None
+    value: Any = None
     wrong = []
     for run in text._runs:
-        if run.source < 0:
+        start, end, origin, source = run
+        if source < 0:
             continue
-        key = id(run.origin)
-        if key not in values:
-            values[key] = _lookup(request, run.origin.path)
-        value = values[key]
-        length = run.end - run.start
-        if not isinstance(value, str) or value[run.source : run.source + length] != str.__getitem__(
-            text, slice(run.start, run.end)
-        ):
+        if origin is not known:
+            known, value = origin, _lookup(request, origin.path)
+        if not isinstance(value, str) or value[source : source + end - start] != plain[start:end]:
             wrong.append(run)
     return wrong
 

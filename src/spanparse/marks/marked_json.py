@@ -9,7 +9,7 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from spanparse.marks.marked import Marked, concat
-from spanparse.marks.origin import NOWHERE, Origin
+from spanparse.marks.origin import NOWHERE, Origin, Run
 from spanparse.marks.tracked import TrackedDict, TrackedList, common_origin, origin_of
 
 _LONGEST_STYLE = 16
@@ -79,7 +79,8 @@ def _is_unit(origin: Origin) -> bool:
 def _quoted(value: str, text: str, origin: Origin) -> Marked:
     """`text`, the JSON of the text `value`, whose characters keep their own runs where none is escaped."""
     if type(value) is Marked and len(text) == len(value) + 2:
-        return concat((Marked.whole('"', origin), value, Marked.whole('"', origin)))
+        inner = [Run(start + 1, end + 1, field, source) for start, end, field, source in value._runs]
+        return Marked(text, (Run(0, 1, origin, -1), *inner, Run(len(text) - 1, len(text), origin, -1)))
     return Marked.whole(text, origin)
 
 

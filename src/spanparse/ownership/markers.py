@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from spanparse.ownership.segments import Segment, lead_end
 
@@ -47,17 +48,19 @@ def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
     return frozenset(starts | _role_markers(literals) | {start for start in role_first if f"\n{start}" in text})
 
 
-def _first_start(lead: str) -> set[str]:
+# The leads of a conversation's messages are few.
+@lru_cache(maxsize=256)
+def _first_start(lead: str) -> frozenset[str]:
     lead = lead.strip()
     while (closing := _CLOSING.match(lead)) and is_closing(closing[0]):
         lead = lead[closing.end() :].lstrip()
     marker = CONTROL.match(lead)
     if "call" in (marker[0] if marker else lead).lower():
-        return set()  # it opens a tool call: `[TOOL_CALLS]`, `<tool_calls>`
+        return frozenset()  # it opens a tool call: `[TOOL_CALLS]`, `<tool_calls>`
     if marker is None:
-        return {lead} if len(lead) > 2 else set()
+        return frozenset({lead} if len(lead) > 2 else ())
     opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
-    return set() if opening is None else {opening}
+    return frozenset(() if opening is None else (opening,))
 
 
 def _role_markers(literals: Iterable[str]) -> set[str]:
@@ -86,6 +89,7 @@ def names_role(marker: str, *roles: str) -> bool:
     return bool(words) and words[-1].endswith(tuple(name for role in roles for name in _NAMES.get(role, (role,))))
 
 
+@lru_cache(maxsize=1024)
 def is_closing(marker: str) -> bool:
     """Whether a marker ends something, as far as its name shows: `<|im_end|>`, `[/INST]`, Gemma 4's `<turn|>`."""
     return bool(_END.search(marker)) or (marker.endswith("|>") and not marker.startswith("<|"))

@@ -96,9 +96,8 @@ def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
 
 
 def _segment(run: Run) -> Segment:
-    origin = run.origin
-    owner = GENERATION_PROMPT if origin is GENERATION else origin.message
-    return Segment(run.start, run.end, origin, run.source, owner)
+    start, end, origin, source = run
+    return Segment(start, end, origin, source, GENERATION_PROMPT if origin is GENERATION else origin.message)
 
 
 def _resolve(

@@ -47,12 +47,12 @@ def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int
     `with_role` counts a role among that text, since templates build headers from it.
     """
     owner = segments[place].owner
-    while place < len(segments) and segments[place].owner == owner:
-        segment = segments[place]
-        if not (segment.is_frame if with_role else segment.origin.literal):
-            break
-        place += 1
-    return place
+    for at in range(place, len(segments)):
+        segment = segments[at]
+        path, literal, _ = segment.origin
+        if segment.owner != owner or not (literal or (with_role and path[-1] == "role")):
+            return at
+    return len(segments)
 
 
 def split_at(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:

@@ -29,7 +29,8 @@ def find_turns(
     """
     owners = [owner_of(piece) for piece in pieces]
     while True:
-        markers = [_start_of(text, piece, starts) for piece in pieces]
+        ordered = sorted(starts)
+        markers = [_start_of(text, piece, ordered) for piece in pieces]
         # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
         with_marker = {
             roles[owner]
@@ -75,8 +76,8 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
     return "tool_calls" in next(fields, ())
 
 
-def _start_of(text: str, piece: Sequence[Segment], starts: frozenset[str]) -> str | None:
+def _start_of(text: str, piece: Sequence[Segment], starts: Sequence[str]) -> str | None:
     """The start marker that stands before the first field other than the role, if any."""
     begin, behind = piece[0].start, lead_end(piece, 0, with_role=True)
     end = piece[behind - 1].end if behind else begin
-    return next((start for start in sorted(starts) if text.find(start, begin, end) >= 0), None)
+    return next((start for start in starts if text.find(start, begin, end) >= 0), None)

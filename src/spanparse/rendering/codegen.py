@@ -43,11 +43,13 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def _write_current(self, origin: str, frame: Frame) -> None:
         """From here on the template writes for another value: `origin` is code that gives the value's origin.
 
-        The list that the outputs go to is told, so that the template's own text need not be marked piece by piece.
+        The list that the outputs go to is told, so that the template's own text need not be marked piece by piece. It
+        does not grow where nothing was put out since it was last told.
         """
         self.writeline(f"cursor.current = {origin}")
         if frame.buffer is not None:
-            self.writeline(f"{frame.buffer}.append(cursor.current)")
+            self.writeline(f"if type({frame.buffer}[-1]) is Origin: {frame.buffer}[-1] = cursor.current")
+            self.writeline(f"else: {frame.buffer}.append(cursor.current)")
 
     def buffer(self, frame: Frame) -> None:
         frame.buffer = self.temporary_identifier()
@@ -105,7 +107,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.writeline("literal = cursor.literal")
         self.writeline("text = cursor.text")
         self.writeline("concat = cursor.joined")
-        self.writeline("TrackedDict = environment.dict_type")
+        self.writeline("TrackedDict, Origin = environment.dict_type, environment.origin_type")
         self.writeline("find = dict.get")
         self.writeline("generation = cursor.generation")
         self.writeline("generation_origin = environment.generation_origin")

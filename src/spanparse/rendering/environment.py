@@ -26,7 +26,7 @@ from spanparse.bounds.limits import LimitReached
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json, marked_safe
 from spanparse.marks.marked import Marked, concat, runs_of
-from spanparse.marks.origin import GENERATION, NOWHERE
+from spanparse.marks.origin import GENERATION, NOWHERE, Origin
 from spanparse.marks.tracked import TrackedDict
 from spanparse.rendering.calls import (
     bound_pairs,
@@ -210,6 +210,7 @@ class MarkingEnvironment(ChatEnvironment):
     generation_origin = GENERATION
     concat = staticmethod(concat)
     dict_type = TrackedDict
+    origin_type = Origin
 
     def __init__(self) -> None:
         super().__init__(

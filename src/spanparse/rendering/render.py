@@ -24,6 +24,8 @@ Message = dict[str, Any]
 Tool = dict[str, Any]
 _Text = TypeVar("_Text", bound=str)
 
+_REASONING_NAMES: Final = ("reasoning_content", "thinking", "reasoning")
+
 DEFAULT_LIMITS: Final[Limits] = Limits()
 DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
 
@@ -108,7 +110,7 @@ def _run(
     detailed: bool = False,
 ) -> _Text:
     template = compile_template(text, name, marking=marking)
-    out: list[Any] = []
+    out: list[Any] = [NOWHERE] if marking else []
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
     operations = Operations(meter, template.environment.concat)
     cursor = Cursor(operations, detailed=detailed)
@@ -146,30 +148,22 @@ def _presented(message: Message) -> Message:
 
     Source: `_normalize_chat_messages` and `_alias_reasoning_fields` in its `utils/chat_template_utils.py`.
     """
-    fields = (
-        {name: value for name, value in message.items() if value is not None} if None in message.values() else message
-    )
-    name = _reasoning_name(fields)
-    if name is None or (name == "reasoning_content" and "thinking" in fields):
-        return fields
-    return {"thinking": fields[name], **fields, "reasoning_content": fields[name]}
-
-
-def _reasoning_name(fields: Message) -> str | None:
-    if "reasoning_content" in fields:
-        return "reasoning_content"
-    if "thinking" in fields:
-        return "thinking"
-    return "reasoning" if "reasoning" in fields else None
+    fields = message
+    if None in message.values():
+        fields = {name: value for name, value in message.items() if value is not None}
+    for name in _REASONING_NAMES:
+        if name in fields:
+            reasoning = fields[name]
+            return {"thinking": reasoning, **fields, "reasoning_content": reasoning}
+    return fields
 
 
 def _alias_reasoning(message: Message, tracked: TrackedDict) -> None:
     """The value under another name keeps its origin: spans name the field that the caller filled."""
-    given = {name: value for name, value in message.items() if value is not None}
-    name = _reasoning_name(given)
+    name = next((name for name in _REASONING_NAMES if message.get(name) is not None), None)
     if name is not None:
         for alias in ("thinking", "reasoning_content"):
-            if alias not in given:
+            if message.get(alias) is None:
                 tracked[alias] = tracked[name]
 
 
