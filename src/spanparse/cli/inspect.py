@@ -91,7 +91,8 @@ def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) 
 
         blocks = to_json(token_map)
         if list_tokens:
-            blocks["tokens"] |= {"ids": token_map.ids, "offsets": token_map.offsets}
+            pieces = [piece.decode("utf-8", "backslashreplace") for piece in token_map.pieces]
+            blocks["tokens"] |= {"ids": token_map.ids, "offsets": token_map.offsets, "pieces": pieces}
     document = inspection(prompt.template, prompt.rendering, blocks)
     return document if prompt.sample is None else {**document, "sample": prompt.sample}
 

@@ -96,17 +96,24 @@ class _SpanTable:
 
 
 def token_table(rendering: Rendering, token_map: TokenMap) -> Table:
-    """A row for every token: number, id, the text it stands for, and whose it is. Tokens of media share one."""
-    columns = ("token", "id", "characters", "text", "#", "role", "part")
+    """A row for every token: number, id, what it spells, and whose it is. Tokens of media share one.
+
+    There is a gap wherever the tokens before it are safe to keep: at a barrier, or as far before it as it backs off.
+    """
+    columns = ("token", "id", "characters", "piece", "#", "role", "part")
     table = new_table(*columns, right=("token", "id", "characters", "#"))
     found = tiles(rendering)
     starts = [tile.start for tile in found]
     runs = {run.begin: run for run in token_map.media}
+    gaps = {barrier.token for barrier in token_map.barriers}
     media_end = 0
     bounds = pairwise([*token_map.offsets, len(rendering.text)])
-    for number, (token, (start, end)) in enumerate(zip(token_map.ids, bounds, strict=True)):
+    tokens = zip(token_map.ids, token_map.pieces, bounds, strict=True)
+    for number, (token, piece, (start, end)) in enumerate(tokens):
         if number < media_end:
             continue
+        if number in gaps:
+            table.add_section()
         tile = found[max(0, bisect_right(starts, start) - 1)]
         index = "" if tile.message is None else str(tile.message)
         if (run := runs.get(number)) is not None:
@@ -115,7 +122,7 @@ def token_table(rendering: Rendering, token_map: TokenMap) -> Table:
             shown = f"{'' if run.exact else 'about '}{run.n_tokens} tokens, {run.n_pos} positions"
         else:
             place = (str(number), str(token), f"{start}–{end}")
-            shown = rendering.text[start:end].replace("\n", "⏎")
+            shown = piece.decode("utf-8", "backslashreplace").replace("\n", "⏎").replace(" ", "␣")
         cells = (*place, shown, index, tile.owner, tile.kind)
         table.add_row(*map(cell, cells), style=ROLE_COLOURS.get(tile.owner, "white"))
     return table

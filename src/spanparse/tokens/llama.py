@@ -20,14 +20,14 @@ from spanparse.tokens.words import WordEnds
 _WHITE_SPACE = " \t\n\v\f\r"
 
 # `tokenizer.ggml.pre` of the BPE vocabularies whose split is made of the rules in `words`, as `llm_tokenizer_bpe` has
-# them; `gemma4` splits at line breaks only.
+# them; `gemma4` splits at line breaks only, and `gpt2` is the model of a file that names no split.
 _LOCAL_PRE_TOKENIZERS = frozenset(
     {
         *("gpt-2", "phi-2", "gigachat", "mpt", "olmo", "jais", "exaone4", "starcoder", "refact", "command-r", "smollm"),
         *("codeshell", "exaone", "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "lfm2", "dbrx"),
         *("smaug-bpe", "chatglm-bpe", "glm4", "glm5", "qwen2", "deepseek-r1-qwen", "megrez", "qwen35", "stablelm2"),
         *("hunyuan", "solar-open", "grok-2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "hunyuan-dense"),
-        *("tekken", "gpt-4o", "llama4", "minimax-m2", "falcon", "gemma4"),
+        *("tekken", "gpt-4o", "llama4", "minimax-m2", "falcon", "gemma4", "default", "gpt2"),
     }
 )
 

@@ -91,9 +91,9 @@ class TokenMap:
     barriers: tuple[TokenBarrier, ...]
     system_end: TokenBarrier | None
     has_media: bool
+    foundation: Foundation = field(repr=False, compare=False)
     media: tuple[MediaRun, ...] = ()
     media_known: bool = True
-    foundation: Foundation | None = field(repr=False, compare=False, default=None)
 
     @property
     def places(self) -> tuple[TokenBarrier, ...]:
@@ -103,6 +103,12 @@ class TokenMap:
         if self.system_end is not None and self.system_end.token:
             found.setdefault(self.system_end.token, self.system_end)
         return tuple(found[token] for token in sorted(found))
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """What each token spells; nothing for those of media."""
+        pieces = self.foundation.encoding.backend.pieces
+        return [pieces[id] if id >= 0 else b"" for id in self.ids]
 
     @property
     def count(self) -> int:

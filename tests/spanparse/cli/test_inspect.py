@@ -110,7 +110,24 @@ def test_tokens_are_listed_with_the_part_they_begin_in(cli: Run, conversation: R
     lines = cli("inspect", "hybrid", "--messages", path, "--tokens").out.splitlines()
     assert any(line.split()[2:] == ["0–12", "<|im_start|>", "0", "user", "header"] for line in lines)
     ids = cli("inspect", "hybrid", "--messages", path, "--tokens", "--json").json["tokens"]
-    assert len(ids["ids"]) == len(ids["offsets"]) == ids["count"]
+    assert len(ids["ids"]) == len(ids["offsets"]) == len(ids["pieces"]) == ids["count"]
+
+
+def test_listed_tokens_show_the_bytes_they_spell(cli: Run, conversation: Run) -> None:
+    path = conversation([{"role": "user", "content": "say 語"}])
+    printed = cli("inspect", "hybrid", "--messages", path, "--tokens").out
+    assert all(piece in printed for piece in ("\\xe8", "\\xaa", "\\x9e"))
+    tokens = cli("inspect", "hybrid", "--messages", path, "--tokens", "--json").json
+    assert "".join(tokens["tokens"]["pieces"]) == tokens["text"].replace("語", r"\xe8\xaa\x9e")
+
+
+def test_listed_tokens_have_a_gap_at_every_barrier(cli: Run, conversation: Run) -> None:
+    lines = cli("inspect", "hybrid", "--messages", conversation([USER]), "--tokens").out.splitlines()
+    (barrier,) = (
+        number for number, line in enumerate(lines) if line.split()[3:4] == ["<|im_start|>"] and "generation" in line
+    )
+    assert not lines[barrier - 1].strip()
+    assert lines[barrier - 2].strip()
 
 
 def test_listing_tokens_needs_a_tokenizer(cli: Run) -> None:

@@ -58,8 +58,6 @@ def two_conversations(draw: st.DrawFn) -> tuple[list[str], list[str]]:
 
 def assert_alike(one: TokenMap, other: TokenMap) -> None:
     assert one == other
-    assert one.foundation is not None
-    assert other.foundation is not None
     mine, theirs = one.foundation.encoding, other.foundation.encoding
     assert (mine.cuts, mine.cut_tokens, mine.control) == (theirs.cuts, theirs.cut_tokens, theirs.control)
     assert mine.inexact_from == theirs.inexact_from
