@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from rich.console import Console
 from rich.progress import Progress
@@ -18,7 +18,6 @@ from tests.engines.page import agreement, page
 from tests.engines.runner import Peer, run
 
 _LONG_TEMPLATES: Final = 30
-_SERVER_EVERY: Final = 10
 
 
 def main() -> int:
@@ -28,10 +27,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, default=Path("docs/engines.md"), help="write the page to this file")
     options = parser.parse_args()
     templates = [*sample(published(), options.every), *bundled()]
-    ours = _compare("transformers", templates)
-    engine = _compare("llama.cpp", templates)
-    # What the server does to messages depends on the shape alone; a sample shows all of it.
-    server = _compare("llama-server", [*sample(published(), options.every * _SERVER_EVERY), *bundled()], long=False)
+    ours, engine, server = (_compare(peer, templates) for peer in get_args(Peer))
     versions = {"transformers": version("transformers"), "llama.cpp": llama_cpp.build()}
     own = len(bundled())
     numbers = {"every": options.every, "published": len(templates) - own, "corpus": len(published()), "bundled": own}
@@ -39,18 +35,16 @@ def main() -> int:
     return 1 if agreement(ours) < 1 or agreement(engine) < 0.99 else 0
 
 
-def _compare(peer: Peer, templates: list[Template], *, long: bool = True) -> list[Comparison]:
+def _compare(peer: Peer, templates: list[Template]) -> list[Comparison]:
     found: list[Comparison] = []
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task(peer, total=len(templates))
         for comparisons in run(peer, templates, tuple(SHAPES)):
             found += comparisons
             progress.advance(task)
-        if long:
-            few = first_by_hash([t for t in templates if not t.bundled], _LONG_TEMPLATES)
-            chosen = [*few, *bundled()]
-            for comparisons in progress.track(run(peer, chosen, (LONG,)), len(chosen), description=f"{peer}, {LONG}"):
-                found += comparisons
+        chosen = [*first_by_hash(templates, _LONG_TEMPLATES, lambda t: not t.bundled), *bundled()]
+        for comparisons in progress.track(run(peer, chosen, (LONG,)), len(chosen), description=f"{peer}, {LONG}"):
+            found += comparisons
     return found
 
 

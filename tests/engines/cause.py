@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final
@@ -17,7 +17,9 @@ import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from tests.audit.plain import ENVIRONMENT, presented
+from tests.engines import preparation
 from tests.engines.pair import CLOCK, Pair
+from tests.engines.preparation import Prepared, prepared
 
 CAUSES: Final[Mapping[str, str]] = {
     "null": "an expression that is null writes nothing; Jinja writes `None`",
@@ -28,61 +30,74 @@ CAUSES: Final[Mapping[str, str]] = {
     "equality": "a list or object that holds another is equal to nothing",
     "safe": "text that went through `safe` is text like any other; Jinja escapes what is joined to it",
     "format": "the filter `format` leaves `%s` as it is",
-    "iterable": "an object does not pass the test `iterable`",
     "scope": "a variable that one round of a loop sets keeps its value in the next",
     "first line": "a line break that begins the template is lost if a block follows it",
-    "messages": "a template sees messages as they are sent; transformers leaves out null fields and gives reasoning a "
-    "second name",
+    "return": "the last `<|return|>` becomes `<|end|>` where no generation prompt is asked for (templates with "
+    "`<|channel|>`); it is the server that does this, to the engine's text",
 }
 """The habits of the engine by name, in the order in which they are tried."""
 
-SERVER_CAUSES: Final[Mapping[str, str]] = {
-    "joined": "texts in a list are joined with line breaks and other parts left out, if the template takes strings",
-    "typed": "a string becomes a list with one text, if the template takes nothing but lists",
-    "empty": "null content becomes an empty text",
-    **CAUSES,
-}
-"""Those, and what llama-server does to messages beforehand."""
+SERVER_CAUSES: Final[Mapping[str, str]] = {**preparation.HABITS, **CAUSES}
+"""Those, and what llama-server does to a request beforehand."""
 
 UNKNOWN: Final = "unknown"
 _MOST_TOGETHER: Final = 3
 _FIRST_LINE: Final = re.compile(r"\A\n(?=\{[%#])")
-_COMPILED: Final = frozenset(CAUSES) - {"repr", "equality", "messages"}
+_COMPILED: Final = frozenset(CAUSES) - {"repr", "equality", "return"}
 
 
-def cause_of(pair: Pair, theirs: str, causes: Mapping[str, str] = CAUSES) -> str:
-    """The fewest causes that turn Jinja's prompt into llama.cpp's, joined by ` + `; `UNKNOWN` if none do."""
+def cause_of(pair: Pair, theirs: str, *, as_sent: bool = False) -> str:
+    """The fewest habits that turn Jinja's prompt into llama.cpp's, joined by ` + `; `UNKNOWN` if none do.
+
+    `as_sent` says that llama-server was given the request, else the engine.
+    """
+    request = Prepared(pair.conversation.messages, pair.conversation.tools)
+    servers = preparation.relevant(request, pair.template.text) if as_sent else frozenset()
+    tried = sorted({*servers, *_visible(pair, request, servers)}, key=[*SERVER_CAUSES].index)
     for count in range(1, _MOST_TOGETHER + 1):
-        for habits in combinations(causes, count):
-            if _render(pair, frozenset(habits)) == theirs:
+        for habits in combinations(tried, count):
+            if _gives(pair, request, frozenset(habits), theirs):
                 return " + ".join(habits)
     return UNKNOWN
 
 
-def _render(pair: Pair, habits: frozenset[str]) -> str | None:
-    messages: Any = [_prepared(message, habits) for message in pair.conversation.messages]
-    if "messages" not in habits:
-        messages = presented(messages)
-    tools: Any = pair.conversation.tools
-    messages, tools = _loosely(messages, habits), _loosely(tools, habits)
+def _visible(pair: Pair, request: Prepared, servers: frozenset[str]) -> Iterator[str]:
+    """The engine's habits that change the prompt, of the request as it is or with one or all of the server's."""
+    for habits in {frozenset[str](), servers, *(frozenset({name}) for name in servers)}:
+        changed = prepared(request, habits)
+        plain = _render(pair, changed, habits)
+        yield from (name for name in CAUSES if _render(pair, changed, habits | {name}) != plain)
+
+
+def _gives(pair: Pair, request: Prepared, habits: frozenset[str], theirs: str) -> bool:
+    """Whether Jinja with the habits writes llama.cpp's prompt."""
+    if "continued" not in habits:
+        return _render(pair, prepared(request, habits), habits) == theirs
+    *others, last = request.messages
+    before = _render(pair._replace(generation=False), prepared(request._replace(messages=others), habits), habits)
+    content = prepared(Prepared([last], None), habits).messages[-1]["content"]
+    return before is not None and theirs.startswith(before) and theirs.endswith(_text_of(content))
+
+
+def _text_of(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
+
+
+def _render(pair: Pair, request: Prepared, habits: frozenset[str]) -> str | None:
+    messages: Any = presented(request.messages)
+    if "one name" in habits:
+        messages = [{name: value for name, value in m.items() if name != "thinking"} for m in messages]
+    messages, tools = _loosely(messages, habits), _loosely(request.tools, habits)
+    said: dict[str, Any] = {"tools": tools, "documents": None, "add_generation_prompt": pair.generation}
+    if "undefined" in habits:
+        said = {name: value for name, value in said.items() if value}
     try:
-        return _compiled(pair.template.text, habits & _COMPILED).render(
-            messages=messages, tools=tools, documents=None, add_generation_prompt=pair.generation, **pair.kwargs
-        )
+        text = _compiled(pair.template.text, habits & _COMPILED).render(messages=messages, **said, **pair.kwargs)
     except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
-
-
-def _prepared(message: dict[str, Any], habits: frozenset[str]) -> dict[str, Any]:
-    """A message as llama-server hands it to the engine (llama.cpp's `messages_inp_normalizer`)."""
-    content = message.get("content")
-    if isinstance(content, list) and "joined" in habits:
-        return {**message, "content": "\n".join(part["text"] for part in content if part["type"] == "text")}
-    if isinstance(content, str) and "typed" in habits:
-        return {**message, "content": [{"type": "text", "text": content}]}
-    if content is None and "empty" in habits:
-        return {**message, "content": ""}
-    return message
+    if "return" in habits and not pair.generation:
+        return "<|end|>".join(text.rsplit("<|return|>", 1))
+    return text
 
 
 @lru_cache(maxsize=64)
@@ -92,8 +107,6 @@ def _compiled(template: str, habits: frozenset[str]) -> jinja2.Template:
         environment.filters = {**environment.filters, "safe": str}
     if "format" in habits:
         environment.filters = {**environment.filters, "format": lambda pattern, *_: pattern}
-    if "iterable" in habits:
-        environment.tests = {**environment.tests, "iterable": _is_iterable}
     if "scope" in habits:
         environment.code_generator_class = _OneScope
     tree = environment.parse(_FIRST_LINE.sub("", template) if "first line" in habits else template)
@@ -121,10 +134,6 @@ class _OneScope(CodeGenerator):
             super().writeline(f"{name} = locals().get({name!r}, missing)", node, extra)
             super().writeline(f"if {name} is missing: {name} = {value}", node, extra)
         return None
-
-
-def _is_iterable(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, dict)
 
 
 def _written(value: Any, habits: frozenset[str]) -> Any:

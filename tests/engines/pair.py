@@ -12,10 +12,12 @@ from tests.audit.shapes import SHAPES, Conversation, conversation
 
 from spanparse import Request, TemplateError, render_plain
 
-CLOCK: Final = datetime.datetime(2026, 1, 1)
-"""The time in every engine: the one that llama.cpp's, as `ggufdoctor` builds it, cannot be talked out of."""
+CLOCK: Final = datetime.datetime.combine(datetime.date.today(), datetime.time())
+"""The time in every engine: llama-server cannot be told another date, and no template shows the time of day."""
 
-SERVER_DEFAULTS: Final = {
+SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
+    "date_string": CLOCK.strftime("%d %b %Y"),
+    "datetime": CLOCK.strftime("%b %d %Y"),
     "enable_thinking": True,
     "preserve_reasoning": True,
     "preserve_thinking": True,
@@ -23,7 +25,11 @@ SERVER_DEFAULTS: Final = {
     "truncate_history_thinking": False,
     "drop_thinking": False,
 }
-"""What a template reads in llama-server where the request says nothing (llama.cpp's `common/chat.cpp`, `arg.cpp`)."""
+"""What a template reads in llama-server where a request says nothing (llama.cpp's `common/chat.cpp` and `arg.cpp`)."""
+
+
+NOT_SERVED: Final = "llama-server does not start with this template"
+"""Why a template's pairs are refused if the server does not even start."""
 
 
 class Pair(NamedTuple):

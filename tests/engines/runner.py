@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, Literal
 
 from tests.audit.corpus import Template
 from tests.audit.shapes import SHAPES
-from tests.engines.cause import SERVER_CAUSES, cause_of
+from tests.engines.cause import cause_of
 from tests.engines.comparison import Comparison, compare
-from tests.engines.pair import SERVER_DEFAULTS, Outcome, Pair, pairs_of
+from tests.engines.pair import NOT_SERVED, SERVER_DEFAULTS, Refused, pairs_of
 
 Peer = Literal["transformers", "llama.cpp", "llama-server"]
-"""`llama-server` is llama.cpp's engine with what the server does to messages beforehand."""
+"""`llama.cpp` is its engine, `llama-server` that with what the server does to a request beforehand."""
 
 PROCESSES: Final = 2
 
@@ -34,24 +34,23 @@ def run(
 
 def compare_template(peer: Peer, template: Template, shapes: Sequence[str]) -> list[Comparison]:
     """The comparisons of all pairs of a template."""
-    render = _renderer(peer)
     pairs = pairs_of(template, shapes)
-    if peer == "transformers":
-        return [compare(pair, render) for pair in pairs]
-    if peer == "llama.cpp":
-        return [compare(pair, render, cause_of) for pair in pairs]
-    # What a server leaves unsaid is said to both, so that only what they do with it can differ.
-    said = (pair._replace(kwargs={**SERVER_DEFAULTS, **pair.kwargs}) for pair in pairs)
-    return [compare(pair, render, partial(cause_of, causes=SERVER_CAUSES)) for pair in said]
-
-
-@lru_cache
-def _renderer(peer: Peer) -> Callable[[Pair], Outcome]:
     # Each peer is loaded where it is asked for: one can be compared with while the other's package is missing.
     if peer == "transformers":
         from tests.engines.hugging_face import HuggingFace
 
-        return HuggingFace().render
-    from tests.engines.llama_cpp import LlamaCpp
+        render = HuggingFace().render
+        return [compare(pair, render) for pair in pairs]
+    from tests.engines.llama_cpp import LlamaServer, NotServed
 
-    return LlamaCpp(prepared=peer == "llama-server").render
+    as_sent = peer == "llama-server"
+    # What a server leaves unsaid is said to both, so that only what they do with it can differ.
+    said = [pair._replace(kwargs={**SERVER_DEFAULTS, **pair.kwargs}) for pair in pairs]
+    if as_sent:
+        # What the server does to messages does not depend on the kwargs.
+        said = [pair for pair in said if not pair.setting]
+    try:
+        render = LlamaServer(template.text, as_sent=as_sent).render
+    except NotServed:
+        return [compare(pair, lambda _: Refused(NOT_SERVED)) for pair in said]
+    return [compare(pair, render, partial(cause_of, as_sent=as_sent)) for pair in said]
