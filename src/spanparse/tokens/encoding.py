@@ -86,18 +86,17 @@ def encode(
     cut_tokens, inexact_from = start.cut_tokens, start.inexact_from
     new_cuts = cuts[len(start.cuts) :]
     between = _between(text, new_cuts, start.text)
-    if trust_content:
-        parts = _ordinary(backend, text[start.text :], between, new_cuts)
-    else:
-        parts = (_plain(backend, text, gap, control) if gap.end > gap.start else () for gap in between)
     # All is encoded before anything is aligned: in turn, each would push the other's tables out of the cache.
-    encoded = [[*part] for part in parts]
-    for part, cut in zip(encoded, [*new_cuts, None], strict=True):
-        for stretch in part:
-            proven = align(stretch, text, backend)
+    if trust_content:
+        encoded = _ordinary(backend, text, start.text, between, new_cuts)
+    else:
+        encoded = [_plain(backend, text, gap, control) if gap.end > gap.start else [] for gap in between]
+    for stretches, cut in zip(encoded, [*new_cuts, None], strict=True):
+        for stretch in stretches:
+            proven = align(stretch, backend)
             if proven is None:
                 inexact_from = len(ids) if inexact_from is None else inexact_from
-                proven = align_as_told(stretch, text, backend)
+                proven = align_as_told(stretch, backend)
             ids += stretch.ids
             offsets += proven
         if cut:
@@ -182,37 +181,42 @@ def _between(text: str, cuts: Iterable[Cut], begin: int) -> Iterator[_Gap]:
     yield _Gap(at, len(text), prefix)
 
 
-def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> Iterator[Stretch]:
+def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> list[Stretch]:
     """Encode a gap so that no control token comes out of it.
 
     Leaving special tokens out is not always enough: added tokens that are not flagged special are found regardless,
     and SentencePiece may merge its way to one. Such a token is broken up after its first character.
     """
     start, end, prefix = gap
-    ids = backend.encode(text[start:end], special=False, prefix=prefix)
+    part = text[start:end]
+    ids = backend.encode(part, special=False, prefix=prefix)
     if control.isdisjoint(ids) or end - start == 1:
-        yield Stretch(start, end, ids, prefix)
-        return
-    offsets = backend.pieces.offsets(ids, text[start:end], start)
+        return [Stretch(start, part, ids, prefix)]
+    offsets = backend.pieces.offsets(ids, part, start)
     if offsets is None:
         forged = "|".join(re.escape(backend.added.by_id[id].text) for id in control.intersection(ids))
-        offsets = [start + match.start() for match in re.finditer(forged, text[start:end])]
+        offsets = [start + match.start() for match in re.finditer(forged, part)]
     else:
         offsets = [offset for id, offset in zip(ids, offsets, strict=True) if id in control]
     breaks = [offset + 1 for offset in offsets if start < offset + 1 < end]
     # A normaliser may have made the token of something else; then halve the text until it does not.
-    for begin, stop in pairwise([start, *(breaks or [(start + end) // 2]), end]):
-        yield from _plain(backend, text, _Gap(begin, stop, prefix and begin == start), control)
+    edges = pairwise([start, *(breaks or [(start + end) // 2]), end])
+    parts = (_Gap(begin, stop, prefix and begin == start) for begin, stop in edges)
+    return [stretch for part in parts for stretch in _plain(backend, text, part, control)]
 
 
-def _ordinary(backend: Backend, text: str, gaps: Iterable[_Gap], cuts: Sequence[Cut]) -> Iterator[Iterable[Stretch]]:
-    """The ids of an ordinary encoding of the whole text, dealt out to the gaps between the cuts."""
-    ids = backend.encode(text, special=True)
+def _ordinary(
+    backend: Backend, text: str, begin: int, gaps: Iterable[_Gap], cuts: Sequence[Cut]
+) -> list[list[Stretch]]:
+    """The ids of an ordinary encoding of the text from `begin` on, dealt out to the gaps between the cuts."""
+    ids = backend.encode(text[begin:], special=True)
     at = 0
+    dealt = []
     for gap, cut in zip(gaps, [*cuts, None], strict=True):
         try:
             stop = ids.index(cut.token.id, at) if cut else len(ids)
         except ValueError:
             raise SourceError(backend.name, f"it finds fewer special tokens in the text than it lists: {cut}") from None
-        yield [Stretch(gap.start, gap.end, ids[at:stop], gap.prefix)]
+        dealt.append([Stretch(gap.start, text[gap.start : gap.end], ids[at:stop], gap.prefix)])
         at = stop + 1
+    return dealt

@@ -50,14 +50,13 @@ class Pieces:
         if not ids:
             return None if text else []
         pieces = list(map(self._bytes.__getitem__, ids))
-        spelled = b"".join(pieces)
-        expected = text.encode()
+        spelled, expected = b"".join(pieces), text.encode()
         if spelled != expected and spelled != _SPACE + expected:
             expected = text.replace("▁", " ").encode()
             if spelled != expected and spelled != _SPACE + expected:
                 return None
         dummy = len(spelled) - len(expected)
-        if spelled.isascii():
+        if len(expected) == len(text):
             # A character is a byte, and adding up lengths takes half the time.
             offsets = list(accumulate(map(len, pieces), initial=base - dummy))
         else:
