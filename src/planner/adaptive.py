@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple, final
 
 from planner.outcome import Eviction
-from planner.request import Kind, PlanRequest
+from planner.request import Budget, Kind, PlanRequest
 from planner.roles import Roles, near_end
 from planner.selection import Point, select
 from planner.situation import Mark, Placement, Situation, fits
@@ -50,7 +50,7 @@ def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
     places = possible_places(situation)
     while True:
-        wished = (best_of(points, situation) for points in _wishes(situation, places))
+        wished = (best_of(points, situation, situation.request.budget) for points in _wishes(situation, places))
         chosen = set(next((offsets for offsets in wished if offsets is not None), ()))
         unpaid = _unpaid_break(situation, places, chosen)
         if unpaid is None:
@@ -74,11 +74,11 @@ def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) 
     return least if prior.rate * gains[least] * costs.seconds_per_token < price else None
 
 
-def best_of(points: list[Point], situation: Situation) -> tuple[int, ...] | None:
+def best_of(points: list[Point], situation: Situation, budget: Budget) -> tuple[int, ...] | None:
     """The offsets that make expected seconds least, None if the budget is less than the required."""
     prior, costs = situation.prior, situation.request.costs
     rate, per_restore = prior.rate * costs.seconds_per_token, prior.rate * costs.per_restore
-    return select(points, prior, situation.request.budget, rate=rate, per_restore=per_restore)
+    return select(points, prior, budget, rate=rate, per_restore=per_restore)
 
 
 def _wishes(situation: Situation, places: list[_Place]) -> Iterator[list[Point]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple, final
 
 from planner.adaptive import possible_places
@@ -57,6 +58,12 @@ class Alternatives:
         tokens = select(points, situation.prior, request.budget) or ()
         seconds = select(points, situation.prior, request.budget, rate=rate, per_restore=per_restore) or ()
         return Worth(worth_of(situation, tokens).tokens, worth_of(situation, seconds).seconds)
+
+    def returns(self, kept: Sequence[int]) -> dict[int, float]:
+        """How many prompts to come are expected to part between each of the offsets `kept`, ascending, and the next."""
+        prior = self._situation.prior
+        masses = [prior.below(offset)[0] for offset in (*kept, prior.length + 1)]
+        return {offset: prior.rate * (b - a) for offset, (a, b) in zip(kept, pairwise(masses), strict=True)}
 
     @cached_property
     def _kept(self) -> dict[PolicyName, tuple[int, ...]]:

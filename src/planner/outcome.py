@@ -107,6 +107,11 @@ class Plan:
         """The same in seconds."""
         return {name: self._worth(name)[1] for name in POLICIES if name != self.policy}
 
+    @property
+    def returns(self) -> Mapping[int, float]:
+        """How many prompts to come are expected to start from each kept checkpoint, should none be saved after it."""
+        return self.alternatives.returns(self.kept) if self.alternatives else {}
+
     def _worth(self, name: PolicyName) -> tuple[float, float]:
         return self.alternatives.baselines[name] if self.alternatives else (0.0, 0.0)
 

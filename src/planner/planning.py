@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import final
 
+from planner.branches import share_room
 from planner.comparison import Alternatives, worth_of
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.policies import PLACEMENTS
@@ -24,7 +25,8 @@ def make_plan(request: PlanRequest) -> Plan:
     begin = restore.offset if restore else 0
     if request.memory == "dense":
         return _dense_plan(request, restore, begin)
-    situation = situate(request, begin)
+    beside = tuple(existing for existing in request.existing if existing.beside)
+    situation, gone = share_room(situate(request, begin), beside)
     placement = PLACEMENTS[request.policy](situation)
     if request.policy == "adaptive":
         placement = _interruptible(situation, placement)
@@ -38,7 +40,7 @@ def make_plan(request: PlanRequest) -> Plan:
         prompt_tokens=request.prompt_tokens,
         restore=restore,
         steps=steps,
-        evict=_named(request, (*_lost(request), *placement.evict)),
+        evict=_named(request, (*_lost(request), *gone, *placement.evict)),
         kept=kept,
         expected_replay_tokens=worth.tokens,
         expected_replay_seconds=worth.seconds,
@@ -50,7 +52,11 @@ def make_plan(request: PlanRequest) -> Plan:
 def situate(request: PlanRequest, begin: int) -> Situation:
     """What a policy starts from when evaluation begins after `begin` tokens."""
     roles = roles_of(request)
-    held = tuple(sorted((e for e in request.existing if e.offset <= request.common_prefix), key=lambda e: e.offset))
+    held = tuple(
+        sorted(
+            (e for e in request.existing if e.offset <= request.common_prefix and not e.beside), key=lambda e: e.offset
+        )
+    )
     return Situation(request, begin, held, roles, prior_of(request, roles))
 
 
@@ -73,15 +79,15 @@ def _dense_plan(request: PlanRequest, restore: Restore | None, begin: int) -> Pl
 
 def _lost(request: PlanRequest) -> tuple[Eviction, ...]:
     reason = f"past the {request.common_prefix} shared tokens: the prompt goes on differently"
-    offsets = sorted(e.offset for e in request.existing if e.offset > request.common_prefix)
+    offsets = sorted(e.offset for e in request.existing if e.offset > request.common_prefix and not e.beside)
     return tuple(Eviction(offset, reason) for offset in offsets)
 
 
 def _named(request: PlanRequest, evict: Sequence[Eviction]) -> tuple[Eviction, ...]:
-    names = {e.offset: e.identity for e in request.existing if e.identity is not None}
+    names = {e.offset: e.identity for e in request.existing if e.identity is not None and not e.beside}
     if not names:
         return tuple(evict)
-    return tuple(replace(eviction, identity=names.get(eviction.offset)) for eviction in evict)
+    return tuple(replace(eviction, identity=eviction.identity or names.get(eviction.offset)) for eviction in evict)
 
 
 def _interruptible(situation: Situation, placement: Placement) -> Placement:

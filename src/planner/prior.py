@@ -68,7 +68,7 @@ class Prior:
         ordered = sorted(atom for atom in atoms if atom.weight > 0)
         over = [s for s in (*stretches, *(_spread(length, spread) if spread else ())) if s.end > s.begin]
         self.length = length
-        self.rate = sum(atom.weight for atom in ordered) + sum(stretch.weight for stretch in over)
+        self.rate: float = sum(atom.weight for atom in ordered) + sum(stretch.weight for stretch in over)
         total = self.rate or 1.0
         self._offsets = [atom.offset for atom in ordered]
         self._mass = [0.0, *accumulate(atom.weight / total for atom in ordered)]

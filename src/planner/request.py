@@ -85,13 +85,28 @@ class Existing:
     """A checkpoint that is stored now: the state after exactly the first `offset` tokens of what the memory holds.
 
     `bytes` 0 means unknown and counts as `PlanRequest.state_bytes` says. `age` counts the requests since it was saved.
-    `identity` is the caller's own name for it, handed back in `Restore` and `Eviction`.
+    `identity` is the caller's own name for it, handed back in `Restore` and `Eviction`. `shared`: how many of its
+    tokens the prompt has, None for all. Where that is less than `offset` it belongs to another conversation, kept by a
+    memory that holds several; it must have an identity then, and its age counts from its last use. `returns`: what
+    `Plan.returns` gave for it when its conversation was last planned.
     """
 
     offset: int
     bytes: int = 0
     age: int = 0
     identity: str | None = None
+    shared: int | None = None
+    returns: float = 0.0
+
+    @property
+    def parts_at(self) -> int:
+        """Where the prompt parts from it, `offset` if it does not."""
+        return self.offset if self.shared is None else min(self.shared, self.offset)
+
+    @property
+    def beside(self) -> bool:
+        """Whether it belongs to another conversation than the prompt."""
+        return self.parts_at < self.offset
 
 
 @final

@@ -22,7 +22,9 @@ def restore_of(request: PlanRequest) -> Restore | None:
     if request.live is not None and 0 < request.live <= limit:
         why = f"the memory is continued as it is, of {_shared(request, limit)}"
         options.append((request.live * costs.seconds_per_token, 1, Restore(request.live, why, "live")))
-    nearest = max((e for e in request.existing if e.offset <= limit), key=lambda e: e.offset, default=None)
+    nearest = max(
+        (e for e in request.existing if e.offset <= limit and not e.beside), key=lambda e: e.offset, default=None
+    )
     if nearest is not None:
         offset = nearest.offset
         gain = offset * costs.seconds_per_token - costs.per_restore

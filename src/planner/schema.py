@@ -44,6 +44,8 @@ class _ExistingDocument(BaseModel):
     bytes: Natural = Field(0, description="its size; 0 counts as state_bytes")
     age: Natural = Field(0, description="requests since it was saved")
     identity: str | None = Field(None, description="the caller's name for it, handed back")
+    shared: Natural | None = Field(None, description="tokens of it that the prompt has; null: all")
+    returns: Seconds = Field(0.0, description="what the last plan of its conversation gave for it")
 
 
 class _BudgetDocument(BaseModel):

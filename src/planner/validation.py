@@ -65,6 +65,14 @@ def _check_existing(request: PlanRequest) -> None:
         _integer(f"existing[{i}].offset", existing.offset, 1)
         _integer(f"existing[{i}].bytes", existing.bytes, 0)
         _integer(f"existing[{i}].age", existing.age, 0)
+        if not 0 <= existing.returns < float("inf"):
+            raise PlanRequestError(f"existing[{i}].returns", f"{existing.returns} is not a number of returns")
+        if existing.shared is not None:
+            _integer(f"existing[{i}].shared", existing.shared, 0)
+        if existing.beside:
+            if existing.identity is None:
+                raise PlanRequestError(f"existing[{i}].identity", "a state of another conversation needs one")
+            continue
         if existing.offset in seen:
             raise PlanRequestError(f"existing[{i}].offset", f"{existing.offset} is listed twice")
         seen.add(existing.offset)

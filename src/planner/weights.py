@@ -106,3 +106,16 @@ class Learned:
 
 
 LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Returns to another conversation: `end`, to its last state, if it was left by the last request; `fading`, what is
+    left of it and of all other returns after each request that goes elsewhere."""
+
+    end: float
+    fading: float
+
+
+BRANCHES = Branches(end=0.3, fading=0.9)

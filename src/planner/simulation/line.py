@@ -53,7 +53,7 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
         begin = plan.restore.offset if plan.restore else 0
         live = plan.restore is not None and plan.restore.source == "live"
         lost = {offset for offset in lost if offset <= shared}
-        reason = None if first or live else _reason(request, begin, lost)
+        reason = None if first or live else reason_of(request, begin, lost)
         lost |= {eviction.offset for eviction in plan.evict if eviction.offset <= shared}
         stored = carried_out(plan, request, stored)
         lost -= stored.keys()
@@ -91,7 +91,8 @@ def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -
     return kept
 
 
-def _reason(request: PlanRequest, begin: int, lost: set[int]) -> Reason:
+def reason_of(request: PlanRequest, begin: int, lost: set[int]) -> Reason:
+    """Why a prompt that was not continued from the tip evaluates what it does; `lost`: states of its path given up."""
     shared = request.common_prefix
     if shared == 0:
         return "no-common-prefix"
