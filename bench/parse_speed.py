@@ -1,23 +1,27 @@
 """How much longer a parse takes than a plain render of the same prompt.
 
-usage: python bench/parse_speed.py [TEMPLATE …] [--messages N] [--rounds N] [--json]
+usage: python bench/parse_speed.py [TEMPLATE …] [--messages N] [--rounds N] [--tokenizer FOLDER] [--json]
 
 Templates are anything `load_source` reads; all bundled ones by default. The conversation is an agent's: a long system
 text, tool rounds with reasoning, and a new user message now and then; 500 messages make about 550,000 characters, or
 170,000 tokens. Each round times, in CPU seconds and in turn: a render by Jinja as transformers sets it up (the
-yardstick), `parse` with the equality check, `parse` without, and the tiny vocabulary's tokenizer. Printed are the
-medians of the ratios to the yardstick of the same round, so that a busy machine slows both sides alike.
+yardstick), `parse` with the equality check, `parse` without, a parse of four times as many messages, and a tokenizer:
+the tiny vocabulary's, or that of a Hugging Face folder. Printed are the medians of the ratios to the yardstick of the
+same round, so that a busy machine slows both sides alike; growth is the large parse's time for a character over the
+small one's.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from jinja2.ext import loopcontrols
@@ -96,7 +100,17 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def measure(template: TemplateSource, messages: int, rounds: int) -> dict[str, Any]:
+def tokenizer_of(folder: Path | None) -> Callable[[str], object]:
+    if folder is None:
+        return hf_tokenizer().encode
+    from tokenizers import Tokenizer
+
+    packed = folder / "tokenizer.json.gz"
+    data = gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / "tokenizer.json").read_bytes()
+    return Tokenizer.from_buffer(data).encode
+
+
+def measure(template: TemplateSource, messages: int, rounds: int, tokenize: Callable[[str], object]) -> dict[str, Any]:
     """Median ratios for one template. Raises `SpanparseError` if it refuses the conversation."""
     chat, tools = conversation(messages)
     start = time.process_time()
@@ -105,24 +119,32 @@ def measure(template: TemplateSource, messages: int, rounds: int) -> dict[str, A
     request = request_of(template, chat, tools=tools)
     variables = {**request.kwargs, "messages": chat, "tools": tools, "documents": None, "add_generation_prompt": True}
     plain = yardstick(template, variables)
-    tokenizer = hf_tokenizer()
     text = parse_request(template, request).text
-    times: dict[str, list[float]] = {"plain": [], "parse": [], "unchecked": [], "tokenize": []}
+    large = request_of(template, conversation(4 * messages)[0], tools=tools)
+    large_text = parse_request(template, large).text
+    times: dict[str, list[float]] = {name: [] for name in ("plain", "parse", "unchecked", "tokenize", "large")}
     for _ in range(rounds):
         times["plain"].append(cpu_seconds(plain))
         times["parse"].append(cpu_seconds(lambda: parse_request(template, request)))
         times["unchecked"].append(cpu_seconds(lambda: parse_request(template, request, verify=False)))
-        times["tokenize"].append(cpu_seconds(lambda: tokenizer.encode(text)))
+        times["tokenize"].append(cpu_seconds(lambda: tokenize(text)))
+        times["large"].append(cpu_seconds(lambda: parse_request(template, large)))
     over = [(p - q) / t for p, q, t in zip(times["parse"], times["plain"], times["tokenize"], strict=True)]
     return {
         "template": template.source,
         "characters": len(text),
         "plain_ms": 1000 * statistics.median(times["plain"]),
-        "parse": statistics.median(p / q for p, q in zip(times["parse"], times["plain"], strict=True)),
-        "unchecked": statistics.median(p / q for p, q in zip(times["unchecked"], times["plain"], strict=True)),
+        "parse": _median_ratio(times["parse"], times["plain"]),
+        "unchecked": _median_ratio(times["unchecked"], times["plain"]),
+        "plain_of_tokenizing": _median_ratio(times["plain"], times["tokenize"]),
         "overhead_of_tokenizing": statistics.median(over),
+        "growth": _median_ratio(times["large"], times["parse"]) * len(text) / len(large_text),
         "first_call_ms": 1000 * first,
     }
+
+
+def _median_ratio(over: list[float], under: list[float]) -> float:
+    return statistics.median(p / q for p, q in zip(over, under, strict=True))
 
 
 def main() -> int:
@@ -130,12 +152,14 @@ def main() -> int:
     parser.add_argument("templates", nargs="*", default=list(bundled_names()))
     parser.add_argument("--messages", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows = []
+    tokenize = tokenizer_of(options.tokenizer)
     for name in options.templates:
         try:
-            row = measure(load_source(name), options.messages, options.rounds)
+            row = measure(load_source(name), options.messages, options.rounds, tokenize)
         except SpanparseError as error:
             sys.stderr.write(f"{error}\n")
             continue
@@ -145,6 +169,7 @@ def main() -> int:
                 f"{row['template'][-44:]:44s} {row['characters']:8d} chars  plain {row['plain_ms']:6.1f} ms"
                 f"  parse {row['parse']:5.2f} x  unchecked {row['unchecked']:5.2f} x"
                 f"  over plain {100 * row['overhead_of_tokenizing']:5.1f} % of tokenizing"
+                f"  growth {row['growth']:4.2f}"
                 f"  first call {row['first_call_ms']:5.0f} ms\n"
             )
     if options.json:

@@ -340,7 +340,10 @@ def concat(parts: Iterable[str]) -> Marked:
     for part in parts:
         if type(part) is Marked:
             if part._origin is not None:
-                runs.append(_new(Run, (at, at + len(part), part._origin, part._source)))
+                begin = at
+                if runs and part._origin is runs[-1][2] and part._origin.literal and runs[-1][1] == at:
+                    begin = runs.pop()[0]  # the template's own text goes on
+                runs.append(_new(Run, (begin, at + len(part), part._origin, part._source)))
             elif at:
                 for start, end, origin, source in part._pieces:
                     runs.append(_new(Run, (start + at, end + at, origin, source)))
@@ -348,8 +351,11 @@ def concat(parts: Iterable[str]) -> Marked:
                 runs.extend(part._pieces)
         at += len(part)
     text = _new_string(Marked, "".join(parts))
-    text._origin = None
-    text._pieces = tuple(runs)
+    if len(runs) == 1 and runs[0].end - runs[0].start == at:
+        _, _, text._origin, text._source = runs[0]
+    else:
+        text._origin = None
+        text._pieces = tuple(runs)
     return text
 
 

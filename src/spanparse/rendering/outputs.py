@@ -21,26 +21,43 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
     texts: list[str] = []
     runs: list[Run] = []
     current = NOWHERE
-    at = 0
+    # The template's own text from `begin` on, not yet among the runs: more of the same origin may follow.
+    own: Origin | None = None
+    begin = at = 0
     for output in outputs:
         kind = type(output)
-        if kind is str:
-            start, at = at, at + len(output)
-            if at > start:
-                runs.append(_new(Run, (start, at, current, -1)))
-            texts.append(output)
-        elif kind is Marked and (origin := output._origin) is not None and origin is not NOWHERE:
-            start, at = at, at + len(output)
-            runs.append(_new(Run, (start, at, origin, output._source)))
-            texts.append(output)
-        elif kind is Origin:
+        if kind is Origin:
             current = output
+            continue
+        if kind is str:
+            origin, source = current, -1
+        elif kind is Marked and output._origin is not None and output._origin is not NOWHERE:
+            origin, source = output._origin, output._source
         else:
+            if own is not None:
+                runs.append(_new(Run, (begin, at, own, -1)))
+                own = None
             parts = output if kind is tuple else (output,)
             start, at = at, at + sum(map(len, parts))
             expect(at)
             runs += _runs_of_sum(parts, start, current, lost)
             texts += parts
+            continue
+        texts.append(output)
+        start, at = at, at + len(output)
+        if at == start:
+            continue
+        if own is not None:
+            if own is origin or own == origin:
+                continue
+            runs.append(_new(Run, (begin, start, own, -1)))
+            own = None
+        if origin.literal and origin is not NOWHERE:
+            own, begin = origin, start
+        else:
+            runs.append(_new(Run, (start, at, origin, source)))
+    if own is not None:
+        runs.append(_new(Run, (begin, at, own, -1)))
     expect(at)
     return Marked("".join(texts), tuple(runs))
 

@@ -74,8 +74,7 @@ def test_text_that_a_macro_writes_in_a_loop_of_its_own_belongs_to_what_that_loop
     assert [
         (text, path[1:2]) for text, path, literal in shown(render_marked(template, Request(MESSAGES))) if literal
     ] == [
-        ("<", (0,)),
-        ("-", (0,)),
+        ("<-", (0,)),
         ("-", (1,)),
         (">", (0,)),
     ]
