@@ -17,6 +17,7 @@ class Boundaries:
         self._starts = [cut.outer_start for cut in encoding.cuts]
         self._ends = [cut.end for cut in encoding.cuts]
         self._begun: dict[int, int] = {}
+        self._searched: tuple[int, int, int | None] = (-1, 0, None)
 
     def begun(self, offset: int) -> int:
         """The number of tokens that begin before `offset`, an added BOS among them."""
@@ -48,9 +49,19 @@ class Boundaries:
             limit = cuts[last].outer_start
             last -= 1
         begin, token = (cuts[last].outer_end, encoding.cut_tokens[last] + 1) if last >= 0 else (0, encoding.bos_added)
-        word_ends = encoding.backend.word_ends if begin < limit else None
-        end = word_ends.last(self._text, begin, limit) if word_ends else None
+        end = self._word_end(begin, limit)
         return token if end is None else self.begun(end)
+
+    def _word_end(self, begin: int, limit: int) -> int | None:
+        """The last end of a word between two characters. What was searched before is not searched again."""
+        if begin >= limit or (word_ends := self._encoding.backend.word_ends) is None:
+            return None
+        known_begin, known_limit, known = self._searched
+        if begin != known_begin or limit < known_limit:
+            known_limit, known = begin + 1, None
+        found = word_ends.last(self._text, known_limit - 1, limit)
+        self._searched = begin, limit, known if found is None else found
+        return self._searched[2]
 
     def _begins(self, index: int, offset: int) -> bool:
         if not self._encoding.cuts[index].outer_start == self._encoding.cuts[index].start == offset:

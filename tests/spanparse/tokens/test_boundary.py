@@ -11,6 +11,7 @@ from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse import load_source, parse
 from spanparse.spans import Rendering
 from spanparse.tokens import AddedToken, Backend, HuggingFaceTokenizer, LlamaVocabulary, token_map
+from spanparse.tokens.boundary import Boundaries
 
 Prompt = Callable[[], Any]
 Small = dict[str, HuggingFaceTokenizer]
@@ -110,6 +111,20 @@ def test_a_prompt_without_control_tokens_has_barriers_near_its_turns(
 def test_a_prompt_of_one_word_has_barriers_only_after_bos(llama_spm: LlamaVocabulary, prompt: Prompt) -> None:
     rendering = prompt().add(0, ("hello",)).add(1, ("hello",)).rendering()
     assert token_map(rendering, llama_spm).barriers[0].token == 1
+
+
+@given(texts=st.lists(st.text("ab ", max_size=6), min_size=1, max_size=6))
+def test_a_barrier_does_not_depend_on_the_ones_that_were_asked_for_before(
+    small: Small, prompt: Prompt, texts: list[str]
+) -> None:
+    built, offsets = prompt(), []
+    for index, text in enumerate(texts):
+        built.add(index, "x", (text,))
+        offsets.append(len(built.text))
+    encoding = token_map(built.rendering(), small["byte-level"]).foundation.encoding
+    for asked in (offsets, offsets[::-1]):
+        boundaries = Boundaries(encoding)
+        assert [boundaries.safe(offset) for offset in asked] == [Boundaries(encoding).safe(offset) for offset in asked]
 
 
 WORDS = st.lists(
