@@ -66,7 +66,7 @@ def test_figures_of_the_page_count_the_comparisons() -> None:
     assert "| 2,000 | the same text |" in text
     assert "75.00% of the pairs that both render are equal." in text
     assert "1 of 2 templates are rendered equally in every pair." in text
-    assert "More than half of the pairs differ in 1: `odd`;" in text
+    assert "More than half of the pairs differ in 1: `odd`. On the others, 100.00% are equal." in text
     assert "| `odd` | null | 1 | user |" in text
     assert "| llama.cpp | not … | 1 | 1 |" in text
     assert "- null, in `odd`, user:\n  spanparse ``'None'``,\n  llama.cpp ``''``" in text
