@@ -153,8 +153,8 @@ def _shares(comparisons: Sequence[Comparison]) -> str:
     lines = (
         f"- {equal} of {len(shares)} templates are rendered equally in every pair. Where every template weighs the "
         f"same, whatever the number of its kwargs, {sum(shares.values()) / len(shares):.2%} of the pairs are equal.",
-        f"- More than half of the pairs differ in {len(apart)}: {', '.join(f'`{name}`' for name in apart) or 'none'}. On "
-        f"the others, {agreement(rest):.2%} are equal.",
+        f"- More than half of the pairs differ in {len(apart)}: {', '.join(f'`{name}`' for name in apart) or 'none'}. "
+        f"On the others, {agreement(rest):.2%} are equal.",
         f"- Where no content is a list, {agreement(filter(_without_lists, comparisons)):.2%} are equal; so are "
         f"{agreement(filter(_without_lists, rest)):.2%} without those templates.",
     )
