@@ -193,6 +193,9 @@ def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str
     assert owner is not None
     end = place
     while end < len(segments) and segments[end].owner == owner and (segments[end].is_frame or segments[end].is_tools):
+        # What a template writes for a part of the content, such as a media placeholder, is the message's own.
+        if segments[end].is_of_part:
+            break
         end += 1
     border = last_start(text, segments[place:end], starts)
     if border is not None and not (is_turn(text[begin:border]) and has_words(text[begin:border])):

@@ -29,6 +29,12 @@ class Segment:
         return bool(path) and path[0] == "tools"
 
     @property
+    def is_of_part(self) -> bool:
+        """Text written for one part of a content that is a list."""
+        path = self.origin.path
+        return len(path) > 3 and path[2] == "content" and isinstance(path[3], int)
+
+    @property
     def is_frame(self) -> bool:
         """Template text, or the role that a template builds its header from."""
         return self.origin.literal or self.origin.path[-1] == "role"

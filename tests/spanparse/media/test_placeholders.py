@@ -89,3 +89,17 @@ def test_every_bundled_template_with_media_shows_them_in_a_known_way(user: User,
 def test_media_that_are_shown_twice_are_found_twice(user: User) -> None:
     found = groups(template("<image>, again: <image>"), user(IMAGE))
     assert found == [((0, 0), "<image>"), ((0, 0), "<image>")]
+
+
+@pytest.mark.parametrize(
+    "parts", ["i", "ii", "it", "iti", "itti", "tit", "iit"], ids=lambda parts: f"{parts} (i: image)"
+)
+@pytest.mark.parametrize("name", ["chatml", "gemma3", "gemma4", "llama3", "mistral-v7"])
+@pytest.mark.parametrize("before", [[], [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]])
+def test_every_image_belongs_to_its_message_wherever_it_stands(
+    user: User, name: str, parts: str, before: list[dict[str, Any]]
+) -> None:
+    messages = [*before, *user(*(IMAGE if part == "i" else f"text {n}" for n, part in enumerate(parts)))]
+    last = len(messages) - 1
+    found = find_placeholders(parse(load_source(name), messages))
+    assert [each.place for each in found] == [(last, n) for n, part in enumerate(parts) if part == "i"]
