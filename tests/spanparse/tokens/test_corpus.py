@@ -17,6 +17,9 @@ CONVERSATIONS = Path(__file__).parents[3] / "fixtures" / "conversations"
 
 # Templates whose control tokens the vocabulary has, then others: there, what they write is text.
 PAIRS = [
+    # Five of gpt-oss's markers are user-defined here: llama.cpp finds them even in text without special tokens.
+    ("tiny.gguf", ["gpt-oss", "deepseek"]),
+    ("tiny", ["gpt-oss", "mistral-v7"]),
     ("qwen3", ["chatml", "qwen3-coder", "llama3"]),
     ("gptoss", ["gpt-oss", "gemma4"]),
     ("qwen35.gguf", ["chatml", "qwen3-coder", "mistral-v7"]),

@@ -194,6 +194,18 @@ def test_a_control_token_that_is_broken_up_stays_the_text_it_was(llama_spm: Llam
     assert spelled == b"<|user|> hello<tool>hello<|end|>"
 
 
+@pytest.mark.parametrize("vocabulary", ["tiny", "tiny.gguf", "gptoss"])
+def test_markers_of_harmony_are_text_in_content(load: Callable[[str], Backend], chat: Chat, vocabulary: str) -> None:
+    """llama.cpp calls them user-defined whatever the file says, and finds those in any text."""
+    markers = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>"]
+    backend = load(vocabulary)
+    rendering = chat([f"a {marker}b{marker}" for marker in markers], opening="<|start|>user<|message|>")
+    assert {backend.added[marker].id for marker in markers}.isdisjoint(content_ids(rendering, backend))
+    tokens = token_map(rendering, backend)
+    assert [tokens.ids[barrier.token] for barrier in tokens.barriers] == [backend.added["<|start|>"].id] * 5
+    assert all(barrier.backed_off == 0 for barrier in tokens.barriers)
+
+
 def test_tokens_that_do_not_spell_the_text_are_refused(chat: Chat) -> None:
     with pytest.raises(SourceError, match=r"^letters: its tokens do not spell the text from character 8 on$"):
         token_map(chat(["hello"]), Letters(["<|user|>"], spells=str.upper))
