@@ -80,7 +80,8 @@ def encode(
     if previous is not None and control != previous.control:
         start = _Start(0, [], [], [], [], None)
 
-    begins_with_bos = bool(cuts) and cuts[0].outer_start == 0 and cuts[0].token.id == backend.bos
+    # Some templates write white space before it, and no model was trained on two of them.
+    begins_with_bos = bool(cuts) and cuts[0].token.id == backend.bos and not text[: cuts[0].start].strip()
     bos = [backend.bos] if backend.add_bos and backend.bos is not None and not begins_with_bos else []
     ids, offsets = start.ids or [*bos], start.offsets or [0] * len(bos)
     cut_tokens, inexact_from = start.cut_tokens, start.inexact_from

@@ -134,7 +134,7 @@ def token_map(
     them may change the ids of callers' text that quotes one. `trust_content` gives the ordinary ids of the whole text
     instead. For text that quotes no control token both are the same.
 
-    BOS is put first if the vocabulary asks for it and the text does not begin with it.
+    BOS is put first if the vocabulary asks for it and the text does not begin with it, perhaps behind white space.
 
     `any_text` makes barriers safe against any text after them, not only against what a template renders there.
 

@@ -122,11 +122,12 @@ def test_bos_is_put_before_a_text_that_does_not_begin_with_it(llama_spm: LlamaVo
 
 
 @pytest.mark.parametrize("trust_content", [False, True])
-def test_bos_is_never_put_twice(llama_spm: LlamaVocabulary, chat: Chat, trust_content: bool) -> None:
-    tokens = token_map(chat(["hello"], bos="<s>"), llama_spm, trust_content=trust_content)
-    assert tokens.ids[0] == llama_spm.bos
+@pytest.mark.parametrize("bos", ["<s>", "  <s>", "\n<s>"])
+def test_bos_is_never_put_twice(llama_spm: LlamaVocabulary, chat: Chat, bos: str, trust_content: bool) -> None:
+    tokens = token_map(chat(["hello"], bos=bos), llama_spm, trust_content=trust_content)
     assert tokens.bos_added == 0
     assert tokens.ids.count(1) == 1
+    assert (tokens.ids[0] == llama_spm.bos) == (bos == "<s>")
 
 
 def test_bos_that_a_caller_writes_does_not_stand_for_the_templates(
