@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         StateError,
         StoreFull,
     )
+    from runtime.media import Projector
     from runtime.report import Report
     from runtime.requests import Request, read_requests
     from runtime.sampling import Sampling
@@ -30,6 +31,7 @@ __all__ = [
     "DecodeError",
     "Engine",
     "ModelError",
+    "Projector",
     "Report",
     "Request",
     "RequestError",
@@ -45,6 +47,7 @@ __all__ = [
 _MODULES = {
     "engine": ("Completion", "Engine"),
     "errors": ("ContextFull", "DecodeError", "ModelError", "RequestError", "RunError", "StateError", "StoreFull"),
+    "media": ("Projector",),
     "report": ("Report",),
     "requests": ("Request", "read_requests"),
     "sampling": ("Sampling",),

@@ -32,7 +32,7 @@ MESSAGES = [
     },
 ]
 PLACES = {(0, 0): FILES[0], (0, 2): FILES[1], (2, 1): FILES[0], (2, 2): FILES[1], (2, 4): FILES[2]}
-EVERY = 4
+EVERY = 10
 
 
 @pytest.fixture(scope="module")
