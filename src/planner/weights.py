@@ -1,9 +1,10 @@
-"""How probable each kind of divergence is: expected numbers for each request, fitted on real sessions.
+"""How probable each kind of divergence is: expected numbers for each request.
 
-`FITTED` is what `python bench/fit_prior.py TRACE` prints: 355 sessions of coding agents, every second one of a public
-trace (docs/simulate.md). They say how often a prompt returns to the ends of tools and system text, and how far
-before its end it parts otherwise. `EVENTS` are set by hand from what users report of chat templates, which rewrite what
-those sessions leave alone.
+`FITTED` and `LEARNED` come from 355 sessions of coding agents, every second one of a public trace (docs/simulate.md):
+how often a prompt returns to the ends of tools and system text or to the last message of the user, and how far before
+its end it parts otherwise. They were found by the search of `bench/fit_prior.py`, which goes on from them:
+`python bench/fit_prior.py TRACE --half odd`. `EVENTS` are set by hand from what users report of chat templates, which
+rewrite what those sessions leave alone.
 """
 
 from __future__ import annotations

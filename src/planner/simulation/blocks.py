@@ -13,21 +13,24 @@ request `best_prev` and owns those after them. So what any two share follows exa
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
 from planner.request import Candidate
 from planner.simulation.errors import TraceError
 from planner.simulation.session import Prompt, Session
 
+_GZIP: Final = b"\x1f\x8b"
+
 _COLUMNS: Final = ("in", "blocks", "best_prev", "lcp_best", "depth")
 
 _NEARLY = 3
 """Blocks at an earlier prompt's end that may be lacking when its answer is taken for part of a later prompt."""
 
-Path_ = list[tuple[int, int]]
+Run = list[tuple[int, int]]
 """Runs of blocks: the request that owns them, and the block where they end."""
 
 
@@ -44,27 +47,19 @@ class _Row(NamedTuple):
     turn_ends: bool
 
 
-def read_blocks(path: str | Path) -> Iterator[Session]:
-    """The sessions of a file, one after another. Raises TraceError naming file, line and field."""
-    opened = gzip.open if _is_gzip(path) else open
+def read_blocks(data: bytes, name: str) -> Iterator[Session]:
+    """The sessions of a trace, one after another. Raises TraceError naming `name`, line and field."""
+    packed = data.startswith(_GZIP)
     try:
-        with opened(path, "rt", encoding="utf-8") as lines:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) if packed else io.BytesIO(data) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield read_session(line, f"{path}:{number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise TraceError(str(path), getattr(error, "strerror", None) or str(error)) from error
+                    yield read_session(line, f"{name}:{number}")
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(name, f"cannot be unpacked ({error})") from error
 
 
-def _is_gzip(path: str | Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(2) == b"\x1f\x8b"
-    except OSError as error:
-        raise TraceError(str(path), error.strerror or str(error)) from error
-
-
-def read_session(line: str, where: str) -> Session:
+def read_session(line: str | bytes, where: str) -> Session:
     """The session in one line of a trace; `where` names the line in errors."""
     try:
         data = json.loads(line)
@@ -147,10 +142,10 @@ def _user_starts(rows: list[_Row], system: int, block: int) -> list[list[Candida
     return found
 
 
-def _paths(rows: list[_Row]) -> list[Path_]:
-    paths: list[Path_] = []
+def _paths(rows: list[_Row]) -> list[Run]:
+    paths: list[Run] = []
     for number, row in enumerate(rows):
-        path: Path_ = []
+        path: Run = []
         if row.best >= 0 and row.shared > 0:
             for owner, end in paths[row.best]:
                 path.append((owner, min(end, row.shared)))
@@ -162,7 +157,7 @@ def _paths(rows: list[_Row]) -> list[Path_]:
     return paths
 
 
-def _shared(left: Path_, right: Path_) -> int:
+def _shared(left: Run, right: Run) -> int:
     """Blocks that two prompts have in common."""
     shared = 0
     for (owner, end), (other, other_end) in zip(left, right, strict=False):

@@ -13,6 +13,7 @@ from spanparse.cli.model import model
 from spanparse.cli.plan import plan
 from spanparse.cli.predict import predict
 from spanparse.cli.run import run
+from spanparse.cli.simulate import simulate
 
 app = typer.Typer(
     name="spanparse",
@@ -45,6 +46,7 @@ app.command()(inspect)
 app.command()(predict)
 app.command()(analyse)
 app.command()(plan)
+app.command()(simulate)
 app.command()(model)
 app.command()(run)
 app.command()(demo)

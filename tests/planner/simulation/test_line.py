@@ -87,7 +87,7 @@ def test_on_real_sessions_adaptive_replays_a_fraction_of_what_the_near_end_pair_
     excess: dict[str, int] = {}
     for policy in ("adaptive", "near-end-pair"):
         planner = Planner()
-        sessions = itertools.islice(read_blocks(trace), 1, 40, 2)
+        sessions = itertools.islice(read_blocks(trace.read_bytes(), "trace"), 1, 40, 2)
         base = PlanRequest(1, policy=policy, budget=Budget(8))  # type: ignore[arg-type]
         totals = total((o for s in sessions for o in replay_line(s, base, planner)), Costs(), sized=False)
         excess[policy] = totals.evaluated - totals.bound
