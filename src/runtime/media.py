@@ -61,7 +61,8 @@ class Projector:
 
     `n_threads`: None for one on each available core. `mrope`: images take as many positions as their longer side has
     tokens, because the text model's positions are two-dimensional. Close it before the model. Raises `ModelError` if
-    libmtmd cannot load `path` or it is of another width than the model.
+    libmtmd cannot load `path` or it is of another width than the model. A file that lacks a tensor of its kind can end
+    the process: libmtmd looks for some of them only when it needs them.
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model, *, n_threads: int | None = None) -> None:
@@ -77,7 +78,8 @@ class Projector:
         with _listening() as errors:
             pointer = lib.mtmd_init_from_file(os.fsencode(self.path), model.pointer, parameters)
         if not pointer:
-            reason = errors[-1] if errors else "no reason given"
+            # The first names the cause, those after it what failed in turn.
+            reason = errors[0].splitlines()[0] if errors else "no reason given"
             raise ModelError(self.path, f"libmtmd cannot load it: {reason}")
         self._pointer = pointer
         self.mrope = bool(lib.mtmd_decode_use_mrope(pointer))

@@ -399,6 +399,13 @@ def test_a_projector_of_another_width_is_refused() -> None:
         Projector(ensure_projector("gemma3", width=64), model)
 
 
+def test_a_projector_file_that_is_cut_short_is_refused_with_the_cause(tmp_path: Path) -> None:
+    whole = ensure_projector("qwen3vl").read_bytes()
+    (tmp_path / "mmproj.gguf").write_bytes(whole[: len(whole) * 2 // 3])
+    with Model(ensure_model("dense")) as model, pytest.raises(ModelError, match="failed to seek for tensor"):
+        Projector(tmp_path / "mmproj.gguf", model)
+
+
 def test_a_file_that_is_no_projector_is_refused() -> None:
     path = ensure_model("dense")
     with Model(path) as model, pytest.raises(ModelError, match="libmtmd cannot load it"):
