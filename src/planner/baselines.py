@@ -62,10 +62,11 @@ def place_barriers(situation: Situation) -> Placement:
     """Save before user messages and near the end, batch by batch as llama.cpp's server does.
 
     A batch ends before the last user message, before others if more than `min_step` tokens after the newest
-    checkpoint, and {4 + n_ubatch, 4} tokens before the prompt's end; the state at its start is saved before it is
-    decoded, if that is such a place (PR 22929, with the spacing of 25472 and the room rule of 28302). Left out: a
-    save of the state that the prompt starts from, and that tool results count as user messages where a template
-    renders them alike.
+    checkpoint, and {4 + n_ubatch, 4} tokens before the prompt's end. The state at a batch's start is saved before it is
+    decoded, if a user message begins there or the batch ends within n_ubatch of the prompt's end: so the state
+    that a short continuation starts from is saved too (PR 22929, with the spacing of 25472 and the room rule of 28302).
+    Left out: that tool results count as user messages where a template renders them alike, and that a checkpoint
+    one token past the common prefix is taken for usable.
     """
     request, queue = situation.request, Queue(situation)
     # The first user message begins where system text and tools end.
@@ -80,18 +81,26 @@ def place_barriers(situation: Situation) -> Placement:
         return offset == last_user or queue.last is None or offset > queue.last + request.min_step
 
     position = situation.begin
+    stored = {existing.offset for existing in situation.held}
     while position < request.prompt_tokens:
         limit = min(position + request.n_batch, request.prompt_tokens)
         ahead = places[bisect_right(places, position) : bisect_left(places, limit)]
         end = next((place for place in ahead if place in ends or spaced(place)), limit)
         mark = ends.get(position) or Mark(position, "user_start", "a user message begins")
+        near_end = request.prompt_tokens < end + request.n_ubatch
+        # The batch was ended here by what was stored then; what has been stored since decides on the save.
+        saved = near_end or (position in users and spaced(position))
         if position > situation.begin and (position in ends or position in users):
-            near_end = request.prompt_tokens < end + request.n_ubatch
-            # The batch was ended here by what was stored then; what has been stored since decides on the save.
-            if near_end or spaced(position):
+            if saved:
                 queue.save(mark, thin_below=request.min_step)
             else:
                 queue.pass_by(mark, "the batch ends before a user message too close to the newest checkpoint")
+        elif position == situation.begin > 0 and saved:
+            if position in stored:
+                queue.renew(position, thin_below=request.min_step)
+            else:
+                reason = "what a short continuation starts from is saved before anything is evaluated"
+                queue.save(Mark(position, "custom", reason), thin_below=request.min_step)
         position = end
     return queue.placement()
 

@@ -33,7 +33,8 @@ class Restore:
 class Step:
     """Tokens [begin, end) to evaluate; the decode that completes them is a batch boundary.
 
-    `save`: store the state after that decode. `kind`: what stands at `end`.
+    `save`: store the state after that decode. `kind`: what stands at `end`. The first step may be empty: then the state
+    that the evaluation begins with is stored as it is (only `barriers` does that).
     """
 
     begin: int
@@ -118,7 +119,7 @@ class Plan:
     @property
     def breaks(self) -> int:
         """Batch boundaries that the plan forces inside the prompt."""
-        return len(self.steps) - 1
+        return sum(step.begin < step.end < self.prompt_tokens for step in self.steps)
 
     @property
     def saves(self) -> tuple[int, ...]:

@@ -33,7 +33,6 @@ def make_plan(request: PlanRequest) -> Plan:
     kept = placement.kept(situation.held)
     worth = worth_of(situation, kept)
     steps = _steps(situation, placement)
-    costs = request.costs
     return Plan(
         policy=request.policy,
         memory=request.memory,
@@ -44,7 +43,7 @@ def make_plan(request: PlanRequest) -> Plan:
         kept=kept,
         expected_replay_tokens=worth.tokens,
         expected_replay_seconds=worth.seconds,
-        overhead_seconds=(len(steps) - 1) * costs.per_break + sum(step.save for step in steps) * costs.per_save,
+        overhead_seconds=sum(_overhead(step, request) for step in steps),
         alternatives=Alternatives(situation, request.policy),
     )
 
@@ -58,6 +57,11 @@ def situate(request: PlanRequest, begin: int) -> Situation:
         )
     )
     return Situation(request, begin, held, roles, prior_of(request, roles))
+
+
+def _overhead(step: Step, request: PlanRequest) -> float:
+    forced = step.begin < step.end < request.prompt_tokens
+    return forced * request.costs.per_break + step.save * request.costs.per_save
 
 
 def _dense_plan(request: PlanRequest, restore: Restore | None, begin: int) -> Plan:

@@ -43,6 +43,7 @@ class Queue:
         by_age = sorted(situation.held, key=lambda existing: (-existing.age, existing.offset))
         self._stored = {existing.offset: request.size_of(existing) for existing in by_age}
         self._marks: dict[int, Mark] = {}
+        self._renewed: set[int] = set()
         self._evict: list[Eviction] = []
         self._make_room(0, 0, None)
 
@@ -65,6 +66,24 @@ class Queue:
         self._make_room(1, size, mark.offset)
         self._stored[mark.offset] = size
         self._marks[mark.offset] = mark
+
+    def renew(self, offset: int, *, thin_below: int) -> None:
+        """Count a stored checkpoint as the newest, as if it had been saved once more and then its old copy dropped.
+
+        Nothing if a smaller budget has no room for it any more.
+        """
+        if offset not in self._stored:
+            return
+        self._renewed.add(offset)
+        size = self._stored[offset]
+        self._thin(thin_below, None, size)
+        while not self._room(1, size):
+            victim = self._rule([*self._stored], offset)
+            if victim.offset == offset:
+                break
+            self._drop(victim.offset, None, victim.reason)
+        del self._stored[offset]
+        self._stored[offset] = size
 
     def pass_by(self, mark: Mark, reason: str) -> None:
         """Break at an offset without saving."""
@@ -89,12 +108,13 @@ class Queue:
             offset, reason = self._rule([*self._stored], before)
             self._drop(offset, before, reason)
 
-    def _thin(self, distance: int, before: int, size: int) -> None:
+    def _thin(self, distance: int, before: int | None, size: int) -> None:
         last: int | None = None
         for offset in list(self._stored):
             if self._room(2, 2 * size):
                 return
-            if offset not in self._marks and last is not None and offset <= last + distance:
+            ours = offset in self._marks or offset in self._renewed
+            if not ours and last is not None and offset <= last + distance:
                 self._drop(offset, before, f"within {distance} tokens of the one before it, and the list is full")
             else:
                 last = offset

@@ -26,7 +26,7 @@ class Situation(NamedTuple):
 
 @final
 class Mark(NamedTuple):
-    """An offset past `begin` at which a policy breaks the evaluation; at the prompt's end no break is needed."""
+    """An offset at which a policy breaks the evaluation; none is needed where that begins and at the prompt's end."""
 
     offset: int
     kind: Kind

@@ -62,6 +62,8 @@ class Executor:
         largest = self.line.n_batch if cancel_after is None else context.n_ubatch
         self._evict(plan, None)
         for step in plan.steps:
+            if step.begin == step.end:
+                saves += self._take(plan, step.end, serial, clock)
             for begin in range(step.begin, step.end, largest):
                 end = min(begin + largest, step.end)
                 with clock.phase("prefill"):
@@ -71,9 +73,7 @@ class Executor:
                 if end == step.end:
                     breaks += end < prompt.size
                     if step.save:
-                        self._evict(plan, end)
-                        with clock.phase("save"):
-                            saves += self._save(serial)
+                        saves += self._take(plan, end, serial, clock)
                 if cancel_after is not None and end - start >= cancel_after and end < prompt.size:
                     return Prefill(end - start, breaks, saves, cancelled=True)
         return Prefill(prompt.size - start, breaks, saves, cancelled=False)
@@ -103,6 +103,12 @@ class Executor:
         for eviction in plan.evict:
             if eviction.before == before and eviction.offset in self.store:
                 self.store.drop(eviction.offset, "evicted")
+
+    def _take(self, plan: Plan, end: int, serial: int, clock: Clock) -> bool:
+        """Make the room that the plan makes for the state at `end`, and keep that state."""
+        self._evict(plan, end)
+        with clock.phase("save"):
+            return self._save(serial)
 
     def _save(self, serial: int) -> bool:
         """Keep the state of this moment, unless it is kept already or does not fit what the budget leaves."""

@@ -144,3 +144,20 @@ class TestBarriers:
 
     def test_the_middle_of_a_long_message_is_not_saved(self) -> None:
         assert planned("barriers", 80_000).saves == (79_484, 79_996)
+
+    def test_what_a_short_continuation_starts_from_is_saved_before_anything_is_evaluated(self) -> None:
+        made = planned("barriers", 9300, stored=(4000,), common_prefix=9000, live=9000)
+        assert made.saves == (9000, 9296)
+        assert (made.steps[0].begin, made.steps[0].end) == (9000, 9000)
+        assert made.breaks == 1
+
+    def test_what_a_long_continuation_starts_from_is_not(self) -> None:
+        assert planned("barriers", 9600, common_prefix=9000, live=9000).saves == (9084, 9596)
+
+    def test_a_checkpoint_that_is_started_from_counts_as_the_newest(self) -> None:
+        # It was saved first, yet the other goes for the state near the end.
+        existing = (Existing(4000, age=3), Existing(3500, age=2))
+        made = planned("barriers", 4100, existing=existing, common_prefix=4050, k=2, min_step=0)
+        assert made.restore is not None
+        assert made.restore.offset == 4000
+        assert made.kept == (4000, 4096)

@@ -86,7 +86,7 @@ def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -
     kept = {offset: replace(stored[offset], age=stored[offset].age + 1) for offset in plan.kept if offset in stored}
     for saved in plan.saves:
         offset = saved // request.block * request.block
-        if offset > begin:
+        if offset > begin or offset == saved:
             kept[offset] = Existing(offset, request.bytes_at(offset), 1)
     return kept
 
