@@ -7,7 +7,7 @@ text, tool rounds with reasoning, and a new user message now and then; 500 messa
 170,000 tokens. Each round times, in CPU seconds and in turn: a render by Jinja as transformers sets it up (the
 yardstick), `parse` with the equality check, `parse` without, a parse of four times as many messages, and a tokenizer:
 the tiny vocabulary's, or that of a Hugging Face folder. Printed are the medians of the ratios to the yardstick of the
-same round, so that a busy machine slows both sides alike; growth is the large parse's time for a character over the
+same round, so that a busy machine slows both sides alike; growth is the large parse's time for a message over the
 small one's.
 """
 
@@ -29,6 +29,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse import SpanparseError, TemplateSource, load_source, parse, parse_request, request_of
+from spanparse.rendering.extensions import GenerationBlock
 from spanparse.sources import bundled_names
 
 WORDS = [
@@ -86,7 +87,9 @@ def yardstick(template: TemplateSource, variables: dict[str, Any]) -> Callable[[
     def refuse(message: str) -> None:
         raise ValueError(message)
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
+    )
     environment.filters["tojson"] = lambda value, **style: json.dumps(value, **{"ensure_ascii": False, **style})
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = lambda layout: "2026-01-01"
@@ -121,7 +124,6 @@ def measure(template: TemplateSource, messages: int, rounds: int, tokenize: Call
     plain = yardstick(template, variables)
     text = parse_request(template, request).text
     large = request_of(template, conversation(4 * messages)[0], tools=tools)
-    large_text = parse_request(template, large).text
     times: dict[str, list[float]] = {name: [] for name in ("plain", "parse", "unchecked", "tokenize", "large")}
     for _ in range(rounds):
         times["plain"].append(cpu_seconds(plain))
@@ -138,7 +140,7 @@ def measure(template: TemplateSource, messages: int, rounds: int, tokenize: Call
         "unchecked": _median_ratio(times["unchecked"], times["plain"]),
         "plain_of_tokenizing": _median_ratio(times["plain"], times["tokenize"]),
         "overhead_of_tokenizing": statistics.median(over),
-        "growth": _median_ratio(times["large"], times["parse"]) * len(text) / len(large_text),
+        "growth": _median_ratio(times["large"], times["parse"]) / 4,
         "first_call_ms": 1000 * first,
     }
 
