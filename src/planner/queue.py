@@ -38,6 +38,7 @@ class Queue:
     def __init__(self, situation: Situation, rule: Rule = oldest) -> None:
         request = situation.request
         self._rule = rule
+        self._begin = situation.begin
         self._budget = request.budget
         self._bytes_at = request.bytes_at
         by_age = sorted(situation.held, key=lambda existing: (-existing.age, existing.offset))
@@ -121,7 +122,10 @@ class Queue:
 
     def _drop(self, offset: int, before: int | None, reason: str) -> None:
         del self._stored[offset]
-        if offset in self._marks:
+        if offset == self._begin and offset in self._marks:
+            # No break was paid for it.
+            del self._marks[offset]
+        elif offset in self._marks:
             self.pass_by(self._marks[offset], "saved and dropped again for a later one; the break is paid all the same")
         else:
             self._evict.append(Eviction(offset, reason, before))

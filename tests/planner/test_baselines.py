@@ -161,3 +161,8 @@ class TestBarriers:
         assert made.restore is not None
         assert made.restore.offset == 4000
         assert made.kept == (4000, 4096)
+
+    def test_with_room_for_one_state_what_is_started_from_is_not_worth_a_step(self) -> None:
+        made = planned("barriers", 9300, common_prefix=9000, live=9000, k=1)
+        assert made.kept == (9296,)
+        assert made.steps[0].begin < made.steps[0].end
