@@ -34,16 +34,23 @@ _MAX_TEXT_BYTES: Final = 1 << 24
 
 
 class _Field(NamedTuple):
-    """Where one value lies: `type` of the value or of an array's elements; `length` is None unless it is an array."""
+    """Where one value lies: `type` of the value or of an array's elements; `length` is None unless it is an array.
+
+    `begin` and `end` enclose the value with its type.
+    """
 
     type: int
     offset: int
     length: int | None
+    begin: int
+    end: int
 
 
 @final
 class GgufHeader:
     """The metadata fields of one GGUF file; a context manager that holds the file mapped while it is open.
+
+    `order` is the byte order as `struct` spells it. The descriptions of `n_tensors` tensors begin at byte `end`.
 
     Raises `SourceError` naming file, byte offset and field when the file is cut short or is not what it says.
     """
@@ -60,8 +67,9 @@ class GgufHeader:
         self._position = 0
         self._strings_walked = 0
         try:
-            self._order = self._read_order()
+            self.order: Final = self._read_order()
             self._fields = self._walk()
+            self.end: Final = self._position
         except SourceError:
             self.close()
             raise
@@ -101,7 +109,7 @@ class GgufHeader:
             return None
         if field.length is not None or field.type not in _WHOLE_NUMBERS:
             raise self._error(key, field.offset, "is not a whole number")
-        (value,) = struct.unpack_from(self._order + _SCALARS[field.type], self._buffer, field.offset)
+        (value,) = struct.unpack_from(self.order + _SCALARS[field.type], self._buffer, field.offset)
         return int(value)
 
     def count(self, key: str) -> int | None:
@@ -127,6 +135,11 @@ class GgufHeader:
             found[index], position = self._decode(key, position)
             at = index + 1
         return found
+
+    def raw(self, key: str) -> bytes:
+        """Type and value at `key` as the file spells them. Raises KeyError if there is no such field."""
+        field = self._fields[key]
+        return self._buffer[field.begin : field.end]
 
     @property
     def _buffer(self) -> mmap.mmap:
@@ -156,7 +169,7 @@ class GgufHeader:
         """Learns where every field lies, in the file's order."""
         fields: dict[str, _Field] = {}
         self._position = 8
-        self._take("Q", "tensor count")
+        self.n_tensors = self._take("Q", "tensor count")
         count = self._take("Q", "count")
         if count > _MAX_FIELDS:
             raise self._error("count", 16, f"says {count} fields, more than {_MAX_FIELDS}")
@@ -174,7 +187,7 @@ class GgufHeader:
         if start + size > self._size:
             raise self._error(field, start, "is cut short")
         self._position = start + size
-        (value,) = struct.unpack_from(self._order + code, self._buffer, start)
+        (value,) = struct.unpack_from(self.order + code, self._buffer, start)
         return int(value)
 
     def _take_key(self, field: str) -> str:
@@ -187,6 +200,7 @@ class GgufHeader:
         return key
 
     def _take_value(self, key: str) -> _Field:
+        begin = self._position
         kind = self._take("I", key)
         count: int | None = None
         if kind == _ARRAY:
@@ -202,7 +216,7 @@ class GgufHeader:
             self._position = end
         else:
             raise self._error(key, start, f"has the unknown type {kind}")
-        return _Field(kind, start, count)
+        return _Field(kind, start, count, begin, self._position)
 
     def _step(self, position: int, count: int, key: str) -> int:
         """The position after `count` strings."""
@@ -212,7 +226,7 @@ class GgufHeader:
         self._strings_walked += count
         if self._strings_walked > _MAX_STRINGS:
             raise self._error(key, position, f"takes the strings of this file past {_MAX_STRINGS}")
-        length_at = struct.Struct(self._order + "Q").unpack_from
+        length_at = struct.Struct(self.order + "Q").unpack_from
         start, last = position, end - 8
         for _ in range(count):
             if position > last:
