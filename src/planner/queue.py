@@ -73,18 +73,18 @@ class Queue:
 
         Nothing if a smaller budget has no room for it any more.
         """
-        if offset not in self._stored:
+        size = self._stored.get(offset)
+        if size is None:
             return
-        self._renewed.add(offset)
-        size = self._stored[offset]
-        self._thin(thin_below, None, size)
+        self._thin(thin_below, None, size, copied=offset)
         while not self._room(1, size):
             victim = self._rule([*self._stored], offset)
             if victim.offset == offset:
                 break
             self._drop(victim.offset, None, victim.reason)
-        del self._stored[offset]
+        self._stored.pop(offset, None)
         self._stored[offset] = size
+        self._renewed.add(offset)
 
     def pass_by(self, mark: Mark, reason: str) -> None:
         """Break at an offset without saving."""
@@ -109,13 +109,16 @@ class Queue:
             offset, reason = self._rule([*self._stored], before)
             self._drop(offset, before, reason)
 
-    def _thin(self, distance: int, before: int | None, size: int) -> None:
+    def _thin(self, distance: int, before: int | None, size: int, copied: int | None = None) -> None:
         last: int | None = None
         for offset in list(self._stored):
             if self._room(2, 2 * size):
                 return
             ours = offset in self._marks or offset in self._renewed
             if not ours and last is not None and offset <= last + distance:
+                if offset == copied:
+                    del self._stored[offset]
+                    continue
                 self._drop(offset, before, f"within {distance} tokens of the one before it, and the list is full")
             else:
                 last = offset

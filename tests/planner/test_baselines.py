@@ -166,3 +166,9 @@ class TestBarriers:
         made = planned("barriers", 9300, common_prefix=9000, live=9000, k=1)
         assert made.kept == (9296,)
         assert made.steps[0].begin < made.steps[0].end
+
+    def test_the_old_copy_of_what_is_started_from_may_be_the_one_that_is_thinned_out(self) -> None:
+        # Met beside the server: the same prompt once more, three places, all full.
+        existing = (Existing(315, age=4), Existing(520, age=1), Existing(552, age=1))
+        made = planned("barriers", 556, existing=existing, common_prefix=556, live=556, k=3, min_step=100)
+        assert made.kept == (315, 520, 552)
