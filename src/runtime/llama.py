@@ -214,9 +214,12 @@ class Context:
         """Bytes that `save_state` would return."""
         return int(lib.llama_state_seq_get_size_ext(self.pointer, _SEQUENCE, _PARTIAL if partial else 0))
 
-    def save_state(self, *, partial: bool = True) -> State:
-        """A copy of the memory, or with `partial` of the part that cannot be cut."""
-        data = np.empty(self.state_size(partial=partial), dtype=np.uint8)
+    def save_state(self, *, partial: bool = True, into: State | None = None) -> State:
+        """A copy of the memory, or with `partial` of the part that cannot be cut.
+
+        With `into` it is a view of that buffer of at least `state_size` bytes: memory that was used before is faster.
+        """
+        data = np.empty(self.state_size(partial=partial), dtype=np.uint8) if into is None else into
         written = lib.llama_state_seq_get_data_ext(
             self.pointer, data.ctypes.data_as(_byte_pointer), data.size, _SEQUENCE, _PARTIAL if partial else 0
         )
