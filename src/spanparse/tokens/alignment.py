@@ -11,19 +11,21 @@ from spanparse.tokens.base import Backend
 class Stretch(NamedTuple):
     """Text that begins at character `start` of the prompt, and the tokens that it became when it was encoded by itself.
 
-    `prefix`: the tokeniser's dummy space was allowed before it.
+    `prefix`: the tokeniser's dummy space was allowed before it. `offsets`: where each token starts, if that is known.
     """
 
     start: int
     text: str
     ids: list[int]
     prefix: bool
+    offsets: list[int] | None = None
 
 
 def align(stretch: Stretch, backend: Backend) -> list[int] | None:
     """The character of the prompt at which each token starts; None if the tokens do not spell the stretch."""
-    start, text, ids, _ = stretch
-    offsets = backend.pieces.offsets(ids, text, start)
+    if stretch.offsets is not None:
+        return stretch.offsets
+    offsets = backend.pieces.offsets(stretch.ids, stretch.text, stretch.start)
     return _around_added(stretch, backend) if offsets is None else offsets
 
 
@@ -44,7 +46,7 @@ def _around_added(stretch: Stretch, backend: Backend) -> list[int] | None:
     They swallow white space as markers do, and each may have a dummy space after it.
     """
     pieces, added = backend.pieces, backend.added.by_id
-    start, text, ids, _ = stretch
+    start, text, ids = stretch.start, stretch.text, stretch.ids
     offsets: list[int] = []
     at = first = 0
     for index, id in enumerate(ids):

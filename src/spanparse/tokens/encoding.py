@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
@@ -86,12 +86,12 @@ def encode(
     ids, offsets = start.ids or [*bos], start.offsets or [0] * len(bos)
     cut_tokens, inexact_from = start.cut_tokens, start.inexact_from
     new_cuts = cuts[len(start.cuts) :]
-    between = _between(text, new_cuts, start.text)
-    # All is encoded before anything is aligned: in turn, each would push the other's tables out of the cache.
+    between = list(_between(text, new_cuts, start.text))
     if trust_content:
         encoded = _ordinary(backend, text, start.text, between, new_cuts)
     else:
-        encoded = [_plain(backend, text, gap, control) if gap.end > gap.start else [] for gap in between]
+        encoded = _guarded(backend, text, between, control)
+    # All is encoded before anything is aligned: in turn, each would push the other's tables out of the cache.
     for stretches, cut in zip(encoded, [*new_cuts, None], strict=True):
         for stretch in stretches:
             proven = align(stretch, backend)
@@ -180,6 +180,19 @@ def _between(text: str, cuts: Iterable[Cut], begin: int) -> Iterator[_Gap]:
         yield _Gap(at, max(at, cut.outer_start), prefix)
         at, prefix = cut.outer_end, cut.token.prefix_after
     yield _Gap(at, len(text), prefix)
+
+
+def _guarded(backend: Backend, text: str, gaps: Sequence[_Gap], control: frozenset[int]) -> list[list[Stretch]]:
+    """The gaps, encoded so that no control token comes out of them."""
+    quick = [gap for gap in gaps if gap.end > gap.start and gap.prefix]
+    texts, starts = [text[gap.start : gap.end] for gap in quick], [gap.start for gap in quick]
+    found = backend.encode_all(texts, starts, control) if quick else None
+    known = {
+        start: [Stretch(start, part, aligned[0], True, aligned[1])]
+        for start, part, aligned in zip(starts, texts, found or repeat(None), strict=False)
+        if aligned is not None
+    }
+    return [known.get(gap.start) or _plain(backend, text, gap, control) if gap.end > gap.start else [] for gap in gaps]
 
 
 def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> list[Stretch]:

@@ -85,6 +85,9 @@ class HuggingFaceTokenizer:
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         return self._encode(text, special, prefix).ids
 
+    def encode_all(self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]) -> None:
+        """None: beside this tokeniser, what is done in Python does not show."""
+
     def align(self, text: str, *, prefix: bool = True) -> Sequence[int]:
         return [start for start, _ in self._encode(text, False, prefix).offsets]
 

@@ -54,6 +54,12 @@ class HoledBackend:
             ids += self._backend.encode(text[at:], special=True, prefix=prefix)
         return ids
 
+    def encode_all(
+        self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]
+    ) -> Sequence[tuple[list[int], list[int]] | None] | None:
+        vocabulary = frozenset(id for id in control if id not in self._texts)
+        return self._backend.encode_all(texts, starts, vocabulary)
+
     def ordinary(self, id: int) -> list[int]:
         """The ids of the text that a negative id stands for."""
         return self._backend.encode(self._texts[id], special=True)

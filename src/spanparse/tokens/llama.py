@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from threading import local
@@ -62,6 +62,10 @@ class LlamaVocabulary:
         )
         self.added = AddedTokens(self._added_tokens())
         self.pieces = Pieces(self._piece)
+        # numpy comes with llama-cpp-python, and not without the extra.
+        from spanparse.tokens.table import PieceTable
+
+        self._table = PieceTable(self._piece, self._llama.llama_vocab_n_tokens(self._vocab))
         self.bos = self._id(self._llama.llama_vocab_bos(self._vocab))
         self.eos = self._id(self._llama.llama_vocab_eos(self._vocab))
         self.add_bos = self.bos is not None and bool(self._llama.llama_vocab_get_add_bos(self._vocab))
@@ -85,6 +89,19 @@ class LlamaVocabulary:
         buffer = self._buffer(2 * len(data) + 1)
         count = self._llama.llama_tokenize(self._vocab, data, len(data), buffer, len(buffer), False, special)
         return buffer[:count]
+
+    def encode_all(
+        self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]
+    ) -> list[tuple[list[int], list[int]] | None]:
+        encoded = [text.encode() for text in texts]
+        buffer = self._buffer(2 * max(map(len, encoded)) + 1)
+        filled = memoryview(buffer)
+        counts, ids = [], bytearray()
+        for data in encoded:
+            count = self._llama.llama_tokenize(self._vocab, data, len(data), buffer, len(buffer), False, False)
+            counts.append(count)
+            ids += filled[:count]
+        return self._table.align(ids, counts, encoded, starts, control)
 
     def align(self, text: str, *, prefix: bool = True) -> None:
         """None: llama.cpp gives no offsets, and of the vocabularies of chat models it normalises none."""

@@ -235,6 +235,9 @@ class _ByteBackend:
     def align(self, text: str, *, prefix: bool = True) -> None:
         return None
 
+    def encode_all(self, *_: object) -> None:
+        return None
+
 
 def test_the_end_of_tools_in_front_of_a_user_s_text_is_a_place_for_a_checkpoint() -> None:
     tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
