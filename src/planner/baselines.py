@@ -66,7 +66,8 @@ def place_barriers(situation: Situation) -> Placement:
     decoded, if a user message begins there or the batch ends within n_ubatch of the prompt's end: so the state
     that a short continuation starts from is saved too (PR 22929, with the spacing of 25472 and the room rule of 28302).
     Left out: that tool results count as user messages where a template renders them alike, and that a checkpoint
-    one token past the common prefix is taken for usable. `tests/conformance/test_barriers.py` plays it beside the server.
+    one token past the common prefix is taken for usable. `tests/conformance/test_barriers.py` plays this policy beside
+    the server itself.
     """
     request, queue = situation.request, Queue(situation)
     # The first user message begins where system text and tools end.
