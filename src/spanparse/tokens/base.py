@@ -51,11 +51,11 @@ class Backend(Protocol):
 
     def encode_all(
         self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]
-    ) -> Sequence[tuple[list[int], list[int]] | None] | None:
+    ) -> Sequence[tuple[list[int], list[int] | None]] | None:
         """The ids of each text, as `encode` gives them without special tokens, and the character at which each starts.
 
-        Text i is not empty and begins at character `starts[i]`. None for a text if that cannot be proven by the bytes
-        of the tokens, or if one of them is in `control`; None at all if this is no quicker than one after another.
+        Text i is not empty and begins at character `starts[i]`. No starts for a text if they cannot be proven by the
+        bytes of the tokens, or if one of these is in `control`; None if this is no quicker than one after another.
         """
 
     def align(self, text: str, *, prefix: bool = True) -> Sequence[int] | None:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, repeat
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
@@ -187,25 +187,27 @@ def _guarded(backend: Backend, text: str, gaps: Sequence[_Gap], control: frozens
     quick = [gap for gap in gaps if gap.end > gap.start and gap.prefix]
     texts, starts = [text[gap.start : gap.end] for gap in quick], [gap.start for gap in quick]
     found = backend.encode_all(texts, starts, control) if quick else None
-    known = {
-        start: [Stretch(start, part, aligned[0], True, aligned[1])]
-        for start, part, aligned in zip(starts, texts, found or repeat(None), strict=False)
-        if aligned is not None
-    }
-    return [known.get(gap.start) or _plain(backend, text, gap, control) if gap.end > gap.start else [] for gap in gaps]
+    known = dict(zip(starts, found or (), strict=False))
+    return [_plain(backend, text, gap, control, known.get(gap.start)) if gap.end > gap.start else [] for gap in gaps]
 
 
-def _plain(backend: Backend, text: str, gap: _Gap, control: frozenset[int]) -> list[Stretch]:
-    """Encode a gap so that no control token comes out of it.
+def _plain(
+    backend: Backend,
+    text: str,
+    gap: _Gap,
+    control: frozenset[int],
+    known: tuple[list[int], list[int] | None] | None = None,
+) -> list[Stretch]:
+    """Encode a gap so that no control token comes out of it; `known` is what comes out if nothing is done about it.
 
     Leaving special tokens out is not always enough: added tokens that are not flagged special are found regardless,
     and SentencePiece may merge its way to one. Such a token is broken up after its first character.
     """
     start, end, prefix = gap
     part = text[start:end]
-    ids = backend.encode(part, special=False, prefix=prefix)
-    if control.isdisjoint(ids) or end - start == 1:
-        return [Stretch(start, part, ids, prefix)]
+    ids, offsets = known or (backend.encode(part, special=False, prefix=prefix), None)
+    if offsets is not None or control.isdisjoint(ids) or end - start == 1:
+        return [Stretch(start, part, ids, prefix, offsets)]
     offsets = backend.pieces.offsets(ids, part, start)
     if offsets is None:
         forged = "|".join(re.escape(backend.added.by_id[id].text) for id in control.intersection(ids))

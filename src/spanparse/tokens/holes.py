@@ -56,7 +56,7 @@ class HoledBackend:
 
     def encode_all(
         self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]
-    ) -> Sequence[tuple[list[int], list[int]] | None] | None:
+    ) -> Sequence[tuple[list[int], list[int] | None]] | None:
         vocabulary = frozenset(id for id in control if id not in self._texts)
         return self._backend.encode_all(texts, starts, vocabulary)
 

@@ -92,7 +92,7 @@ class LlamaVocabulary:
 
     def encode_all(
         self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]
-    ) -> list[tuple[list[int], list[int]] | None]:
+    ) -> list[tuple[list[int], list[int] | None]]:
         encoded = [text.encode() for text in texts]
         buffer = self._buffer(2 * max(map(len, encoded)) + 1)
         filled = memoryview(buffer)

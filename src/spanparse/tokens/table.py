@@ -28,12 +28,12 @@ class PieceTable:
         texts: Sequence[bytes],
         starts: Sequence[int],
         control: Collection[int],
-    ) -> list[tuple[list[int], list[int]] | None]:
-        """For each text its tokens and the character at which each starts; None if they do not spell it.
+    ) -> list[tuple[list[int], list[int] | None]]:
+        """For each text its tokens and the character at which each starts; no starts if they do not spell it.
 
         The first `counts[0]` of `ids` (32 bits each) are the tokens of `texts[0]` (UTF-8), which begins at character
         `starts[0]`, and so on. As in `Pieces.offsets`, a text may have a dummy space before it, and a token that begins
-        inside a code point has the offset of that code point. None also for a text with a token in `control`.
+        inside a code point has the offset of that code point. No starts also for a text with a token in `control`.
         """
         tokens = np.frombuffer(ids, np.int32)
         with self._lock:
@@ -54,7 +54,7 @@ class PieceTable:
         flat, flat_offsets = tokens.tolist(), aligned.tolist()
         edges = pairwise(accumulate(counts, initial=0))
         return [
-            (flat[begin:end], flat_offsets[begin:end]) if fits else None
+            (flat[begin:end], flat_offsets[begin:end] if fits else None)
             for (begin, end), fits in zip(edges, good.tolist(), strict=True)
         ]
 

@@ -38,7 +38,7 @@ def test_many_texts_are_aligned_as_one_is(parts: list[tuple[list[int], str]]) ->
     )
     for (ids, _), text, start, found in zip(parts, texts, starts, aligned, strict=True):
         offsets = None if not ids or CONTROL.intersection(ids) else pieces.offsets(ids, text, start)
-        assert found == (None if offsets is None else (ids, offsets))
+        assert found == (ids, offsets)
 
 
 @pytest.mark.parametrize("vocabulary", ["tiny.gguf", "qwen35.gguf", "phi-3.gguf"])
@@ -50,5 +50,5 @@ def test_texts_encoded_together_have_the_ids_and_offsets_they_have_alone(
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     for text, found in zip(texts, backend.encode_all(texts, [5] * len(texts), frozenset()), strict=True):
         ids = backend.encode(text, special=False)
-        offsets = backend.pieces.offsets(ids, text, 5)
-        assert found == (None if offsets is None else (ids, offsets)) or "▁" in text
+        # A literal `▁` is a space to some vocabularies; that is left to `Pieces`.
+        assert found in ((ids, backend.pieces.offsets(ids, text, 5)), (ids, None) if "▁" in text else ())
