@@ -2,22 +2,27 @@
 
 On a line the cost of the best m checkpoints is convex in m. In a tree it is not: one checkpoint where three branches
 part may do the work of three, and two be hardly better than one. So a toll on each point and byte gives a bound here
-and a good set, not always the best; nodes that cannot be part of anything better are then left out, and what remains
-is searched exactly: for each node and each choice of the nearest checkpoint above it, the undominated sets below it by
-number, bytes and cost, joined over branches (the dynamic programme for medians in trees: Tamir, An O(pn²) algorithm
-for the p-median and related problems on tree graphs, 1996, with service from above only).
+and a good set, mostly the best; where it may not be, `branching` searches what the bound leaves.
+
+For given prices the cheapest set is found in one sweep up the tree. Let s be the slope of the nearest checkpoint above
+a node: what a divergence costs more if it is served from there instead of from the start, at most 0. What everything
+at and below the node costs is a concave function of s that rises and then stays level, at what it costs with a
+checkpoint at the node itself: no checkpoint above helps any more. Such functions add up over children, and only their
+bends are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections import deque
+from collections.abc import Sequence
+from heapq import merge
 from typing import NamedTuple, final
 
+from planner.branching import Set, Tolls, Tree, search, set_of, taxed
 from planner.request import Budget
 
-_MOST_LABELS = 100_000
-"""Sets that the exact search joins, about a microsecond each, before the set met with tolls is taken."""
+_NOISE = 1e-9
+"""A bound may differ from the cost of the set that has it by so much of it, by rounding alone."""
 
 
 @final
@@ -37,41 +42,6 @@ class Node(NamedTuple):
     required: bool = False
 
 
-@final
-class _Tree(NamedTuple):
-    """Nodes that may be chosen, parents first, as parallel lists; `above`: slopes of the places to serve it from.
-
-    A slope is what a divergence costs more if it is served from a node instead of from the start.
-    """
-
-    parents: list[int]
-    slopes: list[float]
-    masses: list[float]
-    prices: list[float]
-    sizes: list[int]
-    required: list[bool]
-    names: list[int]
-    above: list[list[float]]
-
-
-@final
-class _Sweep(NamedTuple):
-    """Least costs for given prices. `below`: of all under a node, by the nearest choice above or the node itself."""
-
-    below: list[list[float]]
-    taken: list[float]
-    cost: float
-
-
-@final
-class _Set(NamedTuple):
-    """Chosen nodes, ascending, and what they use and cost."""
-
-    nodes: tuple[int, ...]
-    size: int
-    cost: float
-
-
 def select_tree(
     nodes: Sequence[Node], budget: Budget, *, rate: float = 1.0, per_restore: float = 0.0
 ) -> tuple[int, ...] | None:
@@ -84,18 +54,21 @@ def select_tree(
     tree = _contracted(nodes, usable, rate, per_restore)
     count = len(usable) if budget.checkpoints is None else budget.checkpoints
     limit = sum(tree.sizes) if budget.bytes is None else budget.bytes
-    least = _set_of(tree, [i for i, needed in enumerate(tree.required) if needed])
+    least = set_of(tree, [i for i, needed in enumerate(tree.required) if needed])
     if len(least.nodes) > count or least.size > limit:
         return None
     best, tolls = _with_tolls(tree, least, count, limit)
-    return tuple(tree.names[i] for i in _searched(tree, best, tolls, count, limit))
+    bound = _Sweep(tree, tolls).cost - tolls.point * count - tolls.byte * limit
+    if bound < best.cost - _NOISE * abs(best.cost):
+        best = search(tree, best, tolls, count, limit)
+    return tuple(usable[i] for i in best.nodes)
 
 
-def _contracted(nodes: Sequence[Node], kept: Sequence[int], rate: float, per_restore: float) -> _Tree:
+def _contracted(nodes: Sequence[Node], kept: Sequence[int], rate: float, per_restore: float) -> Tree:
     """The tree of the nodes `kept` (ascending); what the others stood for moves up, where it would be served from."""
     place = {name: i for i, name in enumerate(kept)}
     nearest: list[int] = []
-    tree = _Tree([], [], [], [], [], [], list(kept), [])
+    tree = Tree([], [], [], [], [], [])
     for name, node in enumerate(nodes):
         parent = nearest[node.parent] if node.parent >= 0 else -1
         if name not in place:
@@ -110,63 +83,14 @@ def _contracted(nodes: Sequence[Node], kept: Sequence[int], rate: float, per_res
         tree.prices.append(node.price)
         tree.sizes.append(node.size)
         tree.required.append(node.required)
-        tree.above.append([*tree.above[parent], tree.slopes[parent]] if parent >= 0 else [0.0])
     return tree
 
 
-def _sweep(tree: _Tree, prices: Sequence[float]) -> _Sweep:
-    below = [[0.0] * (len(above) + 1) for above in tree.above]
-    taken = [0.0] * len(below)
-    cost = 0.0
-    for i in reversed(range(len(below))):
-        mass, sums, parent = tree.masses[i], below[i], tree.parents[i]
-        take = taken[i] = prices[i] + mass * tree.slopes[i] + sums[-1]
-        if tree.required[i]:
-            row = [take] * len(tree.above[i])
-        else:
-            # The last of `sums` is for the node itself.
-            row = [min(take, mass * slope + under) for slope, under in zip(tree.above[i], sums, strict=False)]
-        if parent >= 0:
-            below[parent] = [a + b for a, b in zip(below[parent], row, strict=True)]
-        else:
-            cost += row[0]
-    return _Sweep(below, taken, cost)
-
-
-def _cheapest(tree: _Tree, point: float, byte: float) -> _Set:
-    """The cheapest set if each point and each byte costs a toll; its cost leaves the tolls out."""
-    found = _sweep(tree, _taxed(tree, point, byte))
-    chosen = []
-    serving: list[int] = []
-    for i, parent in enumerate(tree.parents):
-        # The index among the places above of the nearest one that is chosen.
-        at = serving[parent] if parent >= 0 else 0
-        take = tree.required[i] or found.taken[i] < tree.masses[i] * tree.above[i][at] + found.below[i][at]
-        if take:
-            chosen.append(i)
-        serving.append(len(tree.above[i]) if take else at)
-    return _set_of(tree, chosen)
-
-
-def _taxed(tree: _Tree, point: float, byte: float) -> list[float]:
-    return [price + point + byte * size for price, size in zip(tree.prices, tree.sizes, strict=True)]
-
-
-def _set_of(tree: _Tree, chosen: Sequence[int]) -> _Set:
-    taken = set(chosen)
-    cost = 0.0
-    served: list[float] = []
-    for i, (parent, mass) in enumerate(zip(tree.parents, tree.masses, strict=True)):
-        served.append(tree.slopes[i] if i in taken else served[parent] if parent >= 0 else 0.0)
-        cost += mass * served[i] + (tree.prices[i] if i in taken else 0.0)
-    return _Set(tuple(chosen), sum(tree.sizes[i] for i in chosen), cost)
-
-
-def _with_tolls(tree: _Tree, least: _Set, count: int, limit: int) -> tuple[_Set, tuple[float, float]]:
+def _with_tolls(tree: Tree, least: Set, count: int, limit: int) -> tuple[Set, Tolls]:
     """The best fitting set met on the way to the tolls at which no set lies below the chord of two."""
     best, point = _limited(tree, least, count, 0.0)
     if best.size <= limit:
-        return best, (point, 0.0)
+        return best, Tolls(point, 0.0)
     fitting, over, best = least, best, least
     while True:
         byte = max(0.0, (fitting.cost - over.cost) / (over.size - fitting.size))
@@ -178,12 +102,12 @@ def _with_tolls(tree: _Tree, least: _Set, count: int, limit: int) -> tuple[_Set,
         elif limit < found.size < over.size:
             over = found
         else:
-            return best, (point, byte)
+            return best, Tolls(point, byte)
 
 
-def _limited(tree: _Tree, least: _Set, count: int, byte: float) -> tuple[_Set, float]:
+def _limited(tree: Tree, least: Set, count: int, byte: float) -> tuple[Set, float]:
     """The same for the number of points, where each byte has a toll."""
-    fewer, more = least, _cheapest(tree, 0.0, byte)
+    fewer, more = least, _Sweep(tree, Tolls(0.0, byte)).cheapest()
     if len(more.nodes) <= count:
         return more, 0.0
     if len(fewer.nodes) == count:
@@ -192,7 +116,7 @@ def _limited(tree: _Tree, least: _Set, count: int, byte: float) -> tuple[_Set, f
     while True:
         rise = fewer.cost - more.cost + byte * (fewer.size - more.size)
         point = max(0.0, rise / (len(more.nodes) - len(fewer.nodes))) if guess is None else guess
-        found = _cheapest(tree, point, byte)
+        found = _Sweep(tree, Tolls(point, byte)).cheapest()
         number = len(found.nodes)
         if number == count:
             return found, point
@@ -209,103 +133,67 @@ def _limited(tree: _Tree, least: _Set, count: int, byte: float) -> tuple[_Set, f
 
 
 @final
-class _Label(NamedTuple):
-    """An undominated choice below some node; `link`: nodes and links that were joined to it, or None."""
+class _Sweep:
+    """The cheapest set of a tree where each point and each byte has a toll; `cost` includes the tolls."""
 
-    number: int
-    size: int
-    cost: float
-    link: tuple[object, object] | None
+    def __init__(self, tree: Tree, tolls: Tolls) -> None:
+        self._tree = tree
+        prices = taxed(tree, tolls)
+        # A node is taken if the nearest one above has a slope beyond this.
+        self._taken_beyond = [float("inf")] * len(prices)
+        # Of what is below each node: (slope, bend) ascending, and the level after the last bend.
+        bends: list[deque[tuple[float, float]]] = [deque() for _ in prices]
+        levels = [0.0] * len(prices)
+        self.cost = 0.0
+        for i in reversed(range(len(prices))):
+            own, parent = bends[i], tree.parents[i]
+            if tree.masses[i]:
+                own.append((0.0, tree.masses[i]))
+            level = self._level(i, own, levels[i], prices[i])
+            if parent < 0:
+                self.cost += level
+                continue
+            levels[parent] += level
+            bends[parent] = deque(merge(bends[parent], own)) if bends[parent] else own
 
+    def _level(self, i: int, bends: deque[tuple[float, float]], level: float, price: float) -> float:
+        """Where the costs at and below node i stay level; its `bends` change from those below it to those with it."""
+        slope = self._tree.slopes[i]
+        # Nothing above has a slope as low as this.
+        while bends and bends[0][0] <= slope:
+            bends.popleft()
+        take = price + level - sum(bend * (at - slope) for at, bend in bends)
+        if self._tree.required[i]:
+            bends.clear()
+            self._taken_beyond[i] = -float("inf")
+            return take
+        if take >= level:
+            return level
+        steepness, at = 0.0, slope
+        while bends:
+            at, bend = bends.pop()
+            steepness += bend
+            following = bends[-1][0] if bends else slope
+            if level - steepness * (at - following) <= take:
+                break
+            level -= steepness * (at - following)
+        if not steepness:
+            # The node saves something by rounding only.
+            return level
+        at -= (level - take) / steepness
+        bends.append((at, steepness))
+        self._taken_beyond[i] = at
+        return take
 
-def _searched(tree: _Tree, best: _Set, tolls: tuple[float, float], count: int, limit: int) -> tuple[int, ...]:
-    """The best of all sets, `best` included; just that if the search grows beyond `_MOST_LABELS`."""
-    point, byte = tolls
-    taxed = _taxed(tree, point, byte)
-    swept = _sweep(tree, taxed)
-    rebate = point * count + byte * limit
-    # The bound and the set may differ by rounding only: then there is nothing to find.
-    if swept.cost - rebate >= best.cost - 1e-12 * abs(best.cost):
-        return best.nodes
-    outside = _outside(tree, swept, taxed)
-    allowed = [
-        tree.required[i] or min(around) + swept.taken[i] - rebate < best.cost for i, around in enumerate(outside)
-    ]
-    joined: list[list[list[_Label]]] = [[[_Label(0, 0, 0.0, None)]] * (len(above) + 1) for above in tree.above]
-    top = [_Label(0, 0, 0.0, None)]
-    work = 0
-    for i in reversed(range(len(joined))):
-        mass, parent, rows = tree.masses[i], tree.parents[i], joined[i]
-        taken: list[_Label] = []
-        if allowed[i]:
-            cost = tree.prices[i] + mass * tree.slopes[i]
-            taken = [
-                _Label(one.number + 1, one.size + tree.sizes[i], one.cost + cost, (i, one.link)) for one in rows[-1]
-            ]
-        for at, slope in enumerate(tree.above[i]):
-            left = [] if tree.required[i] else [one._replace(cost=one.cost + mass * slope) for one in rows[at]]
-            ceiling = best.cost + rebate - outside[i][at]
-            labels = _undominated(
-                one
-                for one in chain(left, taken)
-                if one.cost + point * one.number + byte * one.size < ceiling
-                if one.number <= count and one.size <= limit
-            )
-            before = joined[parent][at] if parent >= 0 else top
-            work += len(before) * len(labels)
-            if work > _MOST_LABELS:
-                return best.nodes
-            both = _undominated(
-                _Label(a.number + b.number, a.size + b.size, a.cost + b.cost, (a.link, b.link))
-                for a in before
-                for b in labels
-                if a.number + b.number <= count and a.size + b.size <= limit
-            )
-            if parent >= 0:
-                joined[parent][at] = both
-            else:
-                top = both
-        joined[i] = []
-    found = min(top, key=lambda one: one.cost, default=None)
-    return best.nodes if found is None or found.cost >= best.cost else tuple(sorted(_nodes(found.link)))
-
-
-def _outside(tree: _Tree, swept: _Sweep, taxed: Sequence[float]) -> list[list[float]]:
-    """What all that is not at or below a node costs at least, by the nearest choice above it."""
-    rows: list[list[float]] = []
-    for i, parent in enumerate(tree.parents):
-        own = [
-            swept.taken[i] if tree.required[i] else min(swept.taken[i], tree.masses[i] * slope + under)
-            for slope, under in zip(tree.above[i], swept.below[i], strict=False)
-        ]
-        if parent < 0:
-            rows.append([swept.cost - own[0]])
-            continue
-        around, mass = rows[parent], tree.masses[parent]
-        beside = [under - mine for under, mine in zip(swept.below[parent], own, strict=True)]
-        passed = [
-            float("inf") if tree.required[parent] else far + mass * slope + near
-            for far, slope, near in zip(around, tree.above[parent], beside, strict=False)
-        ]
-        rows.append([*passed, min(around) + taxed[parent] + mass * tree.slopes[parent] + beside[-1]])
-    return rows
-
-
-def _undominated(labels: Iterable[_Label]) -> list[_Label]:
-    kept: list[_Label] = []
-    for one in sorted(labels, key=lambda label: label[:3]):
-        if not any(other.size <= one.size and other.cost <= one.cost for other in kept):
-            kept.append(one)
-    return kept
-
-
-def _nodes(link: object) -> list[int]:
-    found = []
-    todo = [link]
-    while todo:
-        at = todo.pop()
-        if isinstance(at, tuple):
-            todo += at
-        elif isinstance(at, int):
-            found.append(at)
-    return found
+    def cheapest(self) -> Set:
+        """The set itself."""
+        tree = self._tree
+        chosen = []
+        serving: list[float] = []
+        for i, parent in enumerate(tree.parents):
+            nearest = serving[parent] if parent >= 0 else 0.0
+            take = nearest > self._taken_beyond[i]
+            if take:
+                chosen.append(i)
+            serving.append(tree.slopes[i] if take else nearest)
+        return set_of(tree, chosen)
