@@ -2,7 +2,7 @@
 
 On a line the cost of the best m checkpoints is convex in m. In a tree it is not: one checkpoint where three branches
 part may do the work of three, and two be hardly better than one. So a toll on each point and byte gives a bound here
-and a good set, mostly the best; where it may not be, `branching` searches what the bound leaves.
+and a good set, mostly the best; where it may not be, `tree_search` searches what the bound leaves.
 
 For given prices the cheapest set is found in one sweep up the tree. Let s be the slope of the nearest checkpoint above
 a node: what a divergence costs more if it is served from there instead of from the start, at most 0. What everything
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from heapq import merge
 from typing import NamedTuple, final
 
-from planner.branching import Set, Tolls, Tree, search, set_of, taxed
 from planner.request import Budget
+from planner.tree_search import Set, Tolls, Tree, search, set_of, taxed
 
 _NOISE = 1e-9
 """A bound may differ from the cost of the set that has it by so much of it, by rounding alone."""

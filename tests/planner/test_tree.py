@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import Budget
-from planner import branching
+from planner import Budget, tree_search
 from planner.prior import Atom, Prior
 from planner.selection import Point, select
 from planner.tree import Node, select_tree
@@ -109,7 +108,7 @@ def test_a_required_state_that_does_not_fit_leaves_no_set() -> None:
 
 def test_where_the_search_is_given_up_the_set_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = random_tree(random.Random(5), 40)
-    monkeypatch.setattr(branching, "_MOST_LABELS", 5)
+    monkeypatch.setattr(tree_search, "_MOST_LABELS", 5)
     chosen = select_tree([node._replace(required=False) for node in nodes], Budget(6, 25))
     assert chosen is not None
     assert len(chosen) <= 6
