@@ -63,6 +63,7 @@ class Foundation(NamedTuple):
     rendering: Rendering
     encoding: Encoding
     any_text: bool
+    has_media: bool
     messages: tuple[MessageTokens, ...]
     barriers: tuple[TokenBarrier, ...]
 
@@ -185,7 +186,7 @@ class _Mapper:
         media = [part.start for _, part in media_parts(rendering)]
         self.media_token = boundaries.begun(min(media)) if media else None
         # Only barriers depend on `any_text`, but messages say how far theirs backed off. Media change all positions.
-        if before is not None and (before.any_text != any_text or media or any(media_parts(before.rendering))):
+        if before is not None and (before.any_text != any_text or media or before.has_media):
             before = None
         self.before = before
 
@@ -195,6 +196,7 @@ class _Mapper:
         messages = self._messages({barrier.offset: barrier.backed_off for barrier in barriers})
         preamble = self._range(Piece(rendering.preamble.start, rendering.preamble.end))
         generation_prompt, end = rendering.generation_prompt, rendering.system_end
+        has_media = self.media_token is not None
         return TokenMap(
             ids=self.encoding.ids,
             offsets=self.encoding.offsets,
@@ -206,9 +208,9 @@ class _Mapper:
             generation_prompt=None if generation_prompt is None else self._range(generation_prompt),
             barriers=barriers,
             system_end=None if end is None else self._barrier(end, None, "system_end", None),
-            has_media=self.media_token is not None,
-            media_known=self.media_token is None,
-            foundation=Foundation(rendering, self.encoding, self.any_text, messages, barriers),
+            has_media=has_media,
+            media_known=not has_media,
+            foundation=Foundation(rendering, self.encoding, self.any_text, has_media, messages, barriers),
         )
 
     def _barriers(self) -> tuple[TokenBarrier, ...]:

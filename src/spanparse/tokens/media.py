@@ -97,7 +97,10 @@ class MediaRun:
 def media_parts(rendering: Rendering) -> Iterator[tuple[int, Part]]:
     """The message and part of everything that the template shows for media, in the order of messages."""
     for message in rendering.messages:
-        yield from ((message.index, part) for part in _flat(message.parts) if part.kind == "media")
+        for part in message.parts:
+            # Of a long prompt's thousands of parts few are either.
+            if part.kind == "media" or part.children:
+                yield from ((message.index, found) for found in _flat((part,)) if found.kind == "media")
 
 
 def _flat(parts: Iterable[Part]) -> Iterator[Part]:
