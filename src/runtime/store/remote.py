@@ -178,6 +178,8 @@ class RedisTier:
         except redis.exceptions.OutOfMemoryError as error:
             self._full = f"the server has no memory left ({error})"
             raise TierFull("redis", self._full) from error
+        except (redis.exceptions.TimeoutError, TimeoutError) as error:
+            raise self._leave_alone(f"no answer within {self.timeout:g} s") from error
         except (redis.exceptions.RedisError, OSError) as error:
             raise self._leave_alone(str(error) or type(error).__name__) from error
         self._silence, self._pause = None, _FIRST_PAUSE
@@ -233,5 +235,5 @@ def _bounded(seconds: float, action: Callable[[], _T]) -> _T:
     if failure:
         raise failure[0]
     if not outcome:
-        raise TimeoutError(f"no answer within {seconds:g} s")
+        raise TimeoutError
     return outcome[0]
