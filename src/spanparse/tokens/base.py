@@ -46,7 +46,7 @@ class Backend(Protocol):
 
         `special`: special tokens in the text are found, otherwise they are text; other added tokens are found always.
         `prefix`: the dummy space that SentencePiece vocabularies put before a text may be put; a backend that cannot
-        leave it out puts it regardless.
+        leave it out puts it regardless, and has no `word_ends`.
         """
 
     def encode_all(

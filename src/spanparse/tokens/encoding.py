@@ -16,6 +16,9 @@ from spanparse.tokens.alignment import Stretch, align, align_as_told
 from spanparse.tokens.base import Backend
 from spanparse.tokens.shared import shared_ranges, shared_text
 
+# So many characters are tokenised again without ado rather than that the vocabulary is searched for ends of words.
+_FAR = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
@@ -70,15 +73,15 @@ def encode(
     added = backend.added
     start = None
     if previous is not None and previous.backend is backend and previous.trust_content == trust_content:
-        start = _resumed(previous, text, caller_text, added.longest)
-    start = start or _Start(0, [], [], [], [], None)
+        start = _resumed(previous, text, caller_text)
+    start = start or _nothing()
     literals = [Piece(start.text, len(text))] if trust_content else _gaps(caller_text, start.text, len(text))
     cuts = [*start.cuts, *added.cuts(text, literals, start.cuts[-1].outer_end if start.cuts else 0)]
     # What the template can emit is control even where this prompt does not show it: the next one may, and then a
     # caller's copy of it in the shared prefix would change its ids.
     control = added.control_ids.union(added.markers_in(template or ""), {cut.token.id for cut in cuts})
     if previous is not None and control != previous.control:
-        start = _Start(0, [], [], [], [], None)
+        start = _nothing()
 
     # Some templates write white space before it, and no model was trained on two of them.
     begins_with_bos = bool(cuts) and cuts[0].token.id == backend.bos and not text[: cuts[0].start].strip()
@@ -86,9 +89,9 @@ def encode(
     ids, offsets = start.ids or [*bos], start.offsets or [0] * len(bos)
     cut_tokens, inexact_from = start.cut_tokens, start.inexact_from
     new_cuts = cuts[len(start.cuts) :]
-    between = list(_between(text, new_cuts, start.text))
+    between = list(_between(text, new_cuts, start.text, start.prefix))
     if trust_content:
-        encoded = _ordinary(backend, text, start.text, between, new_cuts)
+        encoded = _ordinary(backend, text, start, between, new_cuts)
     else:
         encoded = _guarded(backend, text, between, control)
     # All is encoded before anything is aligned: in turn, each would push the other's tables out of the cache.
@@ -121,9 +124,13 @@ def encode(
 
 
 class _Start(NamedTuple):
-    """The beginning of an encoding that is there already, up to a cut that begins at character `text`."""
+    """The beginning of an encoding that is there already, up to character `text`.
+
+    `prefix`: the tokeniser's dummy space belongs before what follows.
+    """
 
     text: int
+    prefix: bool
     ids: list[int]
     offsets: list[int]
     cuts: list[Cut]
@@ -131,25 +138,49 @@ class _Start(NamedTuple):
     inexact_from: int | None
 
 
-def _resumed(previous: Encoding, text: str, caller_text: Sequence[Piece], longest: int) -> _Start | None:
-    """What holds for `text` too: all before the last cut that is the same in both, if there is one before that.
+def _nothing() -> _Start:
+    return _Start(0, True, [], [], [], [], None)
+
+
+def _resumed(previous: Encoding, text: str, caller_text: Sequence[Piece]) -> _Start | None:
+    """What holds for `text` too: all before the last cut that is the same in both, or else the last end of a word.
 
     A cut is found by its text alone, up to the length of the longest marker, and what precedes it does not depend on
     what follows.
     """
-    shared = shared_text(previous.text, text)
-    shared = shared_ranges(previous.caller_text, caller_text, shared)
-    last = bisect_right(previous.cuts, shared - longest, key=lambda cut: cut.start) - 1
-    if last < 1:
+    shared = shared_ranges(previous.caller_text, caller_text, shared_text(previous.text, text))
+    limit = shared - previous.backend.added.longest
+    last = bisect_right(previous.cuts, limit, key=lambda cut: cut.start) - 1
+    if last < 0 or limit - previous.cuts[last].start > _FAR:
+        begin = previous.cuts[last].outer_end if last >= 0 else 0
+        end = _word_end(previous, begin, limit)
+        if end is not None:
+            tokens = bisect_left(previous.offsets, end, lo=previous.bos_added)
+            return _begun(previous, end, tokens, last + 1, prefix=False)
+    return (
+        _begun(previous, previous.cuts[last].start, previous.cut_tokens[last], last, prefix=True) if last > 0 else None
+    )
+
+
+def _word_end(previous: Encoding, begin: int, limit: int) -> int | None:
+    word_ends = previous.backend.word_ends if limit - begin > _FAR else None
+    end = word_ends.last(previous.text, begin, limit, apart=True) if word_ends else None
+    if end is None:
         return None
-    tokens = previous.cut_tokens[last]
+    before = previous.ids[bisect_left(previous.offsets, end, lo=previous.bos_added) - 1]
+    # An added token may swallow the white space behind it.
+    return None if before in previous.backend.added.by_id else end
+
+
+def _begun(previous: Encoding, text: int, tokens: int, cuts: int, *, prefix: bool) -> _Start:
     inexact = previous.inexact_from
     return _Start(
-        previous.cuts[last].start,
+        text,
+        prefix,
         previous.ids[:tokens],
         previous.offsets[:tokens],
-        previous.cuts[:last],
-        previous.cut_tokens[:last],
+        previous.cuts[:cuts],
+        previous.cut_tokens[:cuts],
         inexact if inexact is not None and inexact < tokens else None,
     )
 
@@ -163,9 +194,9 @@ class _Gap(NamedTuple):
 
 
 def _gaps(taken: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
-    """What lies between the ranges `taken`, from `begin` on, which is in none of them."""
+    """What lies between the ranges `taken`, from `begin` on."""
     at = begin
-    for piece in islice(taken, bisect_left(taken, (begin,)), None):
+    for piece in islice(taken, max(0, bisect_left(taken, (begin,)) - 1), None):
         if piece.start > at:
             yield Piece(at, piece.start)
         at = max(at, piece.end)
@@ -173,9 +204,9 @@ def _gaps(taken: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
         yield Piece(at, end)
 
 
-def _between(text: str, cuts: Iterable[Cut], begin: int) -> Iterator[_Gap]:
+def _between(text: str, cuts: Iterable[Cut], begin: int, prefix: bool) -> Iterator[_Gap]:
     """The text before each cut and after the last, from `begin` on."""
-    at, prefix = begin, True
+    at = begin
     for cut in cuts:
         yield _Gap(at, max(at, cut.outer_start), prefix)
         at, prefix = cut.outer_end, cut.token.prefix_after
@@ -222,10 +253,10 @@ def _plain(
 
 
 def _ordinary(
-    backend: Backend, text: str, begin: int, gaps: Iterable[_Gap], cuts: Sequence[Cut]
+    backend: Backend, text: str, start: _Start, gaps: Iterable[_Gap], cuts: Sequence[Cut]
 ) -> list[list[Stretch]]:
-    """The ids of an ordinary encoding of the text from `begin` on, dealt out to the gaps between the cuts."""
-    ids = backend.encode(text[begin:], special=True)
+    """The ids of an ordinary encoding of the text behind `start`, dealt out to the gaps between the cuts."""
+    ids = backend.encode(text[start.text :], special=True, prefix=start.prefix)
     at = 0
     dealt = []
     for gap, cut in zip(gaps, [*cuts, None], strict=True):

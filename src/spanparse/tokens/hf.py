@@ -46,6 +46,7 @@ class HuggingFaceTokenizer:
         self._tokenizer = tokenizer
         self._lock = Lock()
         self._parts = [_state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer), _state(tokenizer.decoder)]
+        self._only_at_start = any(part.get("prepend_scheme") == "first" for part in _walk(self._parts[1]))
         self._literal = {id: token.content for id, token in tokenizer.get_added_tokens_decoder().items()}
         self.added = AddedTokens(self._added_tokens())
         self.pieces = Pieces(self._piece)
@@ -83,16 +84,18 @@ class HuggingFaceTokenizer:
         )
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
-        return self._encode(text, special, prefix).ids
+        return self._encode(text, special).ids if prefix else self._encode_without_prefix(text, special)[0]
 
     def encode_all(self, texts: Sequence[str], starts: Sequence[int], control: frozenset[int]) -> None:
         """None: beside this tokeniser, what is done in Python does not show."""
 
     def align(self, text: str, *, prefix: bool = True) -> Sequence[int]:
-        return [start for start, _ in self._encode(text, False, prefix).offsets]
+        if not prefix:
+            return self._encode_without_prefix(text, False)[1]
+        return [start for start, _ in self._encode(text, False).offsets]
 
-    def _encode(self, text: str, special: bool, prefix: bool) -> tokenizers.Encoding:
-        tokenizer = self._tokenizer if prefix else self._without_prefix
+    def _encode(self, text: str, special: bool, tokenizer: tokenizers.Tokenizer | None = None) -> tokenizers.Encoding:
+        tokenizer = tokenizer or self._tokenizer
         # Whether special tokens are found is a state of the tokenizer, not an argument: without the lock a thread that
         # trusts its content would let another's forge control tokens. Put back: the tokenizer may not be ours alone.
         with self._lock:
@@ -103,8 +106,24 @@ class HuggingFaceTokenizer:
             finally:
                 tokenizer.encode_special_tokens = before
 
+    def _encode_without_prefix(self, text: str, special: bool) -> tuple[list[int], list[int]]:
+        """Ids and their starts. The dummy space is left out before the text, not behind added tokens in it."""
+        encoding = self._encode(text, special, self._without_prefix)
+        ids, starts = encoding.ids, [start for start, _ in encoding.offsets]
+        if self._without_prefix is self._tokenizer or self._only_at_start:
+            return ids, starts
+        decoder = self._tokenizer.get_added_tokens_decoder()
+        for index, id in enumerate(ids):
+            token = decoder.get(id)
+            if token is not None and (special or not token.special):
+                end = encoding.offsets[index][1]
+                while token.rstrip and end < len(text) and text[end] in _WHITE_SPACE:
+                    end += 1
+                rest = self._encode(text[end:], special)
+                return ids[: index + 1] + rest.ids, starts[: index + 1] + [end + start for start, _ in rest.offsets]
+        return ids, starts
+
     def _added_tokens(self) -> Iterator[AddedToken]:
-        only_at_start = any(part.get("prepend_scheme") == "first" for part in _walk(self._parts[1]))
         normalizer = self._tokenizer.normalizer
         for id, token in self._tokenizer.get_added_tokens_decoder().items():
             # Found or not according to what stands around them (`normalized` with a normaliser that puts `▁` before a
@@ -118,7 +137,7 @@ class HuggingFaceTokenizer:
                 token.special,
                 lstrip=_WHITE_SPACE if token.lstrip else "",
                 rstrip=_WHITE_SPACE if token.rstrip else "",
-                prefix_after=not only_at_start,
+                prefix_after=not self._only_at_start,
             )
 
     @cached_property

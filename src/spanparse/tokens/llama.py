@@ -74,8 +74,12 @@ class LlamaVocabulary:
     def word_ends(self) -> WordEnds | None:
         llama = self._llama
         kind = llama.llama_vocab_type(self._vocab)
-        local = kind == llama.LLAMA_VOCAB_TYPE_BPE and self._pre_tokenizer in _LOCAL_PRE_TOKENIZERS
-        return WordEnds(self._spellings()) if local or kind == llama.LLAMA_VOCAB_TYPE_SPM else None
+        if kind == llama.LLAMA_VOCAB_TYPE_BPE:
+            local = self._pre_tokenizer in _LOCAL_PRE_TOKENIZERS
+        else:
+            # What follows such a place must be tokenised without a dummy space.
+            local = kind == llama.LLAMA_VOCAB_TYPE_SPM and not (self._has_dummy and self._spacer is None)
+        return WordEnds(self._spellings()) if local else None
 
     def encode(self, text: str, *, special: bool, prefix: bool = True) -> list[int]:
         if not prefix and self._spacer:
@@ -156,9 +160,13 @@ class LlamaVocabulary:
             room = -length
 
     @cached_property
+    def _has_dummy(self) -> bool:
+        return self.pieces.spell(self._encode("a", False)) != b"a"
+
+    @cached_property
     def _spacer(self) -> _Spacer | None:
         """None if the vocabulary has no dummy space or nothing that keeps it away."""
-        if self.pieces.spell(self._encode("a", False)) == b"a":
+        if not self._has_dummy:
             return None
         spellings = self._spellings()
         for letter in map(chr, range(1, 9)):

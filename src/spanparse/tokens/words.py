@@ -82,10 +82,16 @@ class WordEnds:
         self._normalised = normalised
         self._joined = frozenset(re.findall(rb"[^ \n][ \n]", text))
 
-    def last(self, text: str, start: int, stop: int) -> int | None:
-        """The last place in [start + 1, stop) where a word ends and white space begins; None if there is none."""
+    def last(self, text: str, start: int, stop: int, *, apart: bool = False) -> int | None:
+        """The last place in [start + 1, stop) where a word ends and white space begins; None if there is none.
+
+        What stands before it is tokenised by itself; with `apart` what stands behind it is, too.
+        """
         for at in range(stop - 1, start, -1):
             if text[at] in _WHITE and self._ends(text[at - 1], text[at]):
+                # Some rules split line breaks off together with the signs before them.
+                if apart and text[at] != " " and not text[at - 1].isalnum():
+                    continue
                 return at
         return None
 

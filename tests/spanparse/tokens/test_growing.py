@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse.spans import Rendering
-from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary, TokenMap, token_map
+from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary, TokenMap, encoding, token_map
 
 Chat = Callable[..., Rendering]
 Small = dict[str, HuggingFaceTokenizer]
@@ -143,6 +143,82 @@ def test_a_map_on_a_real_vocabulary_made_from_an_earlier_one_is_the_same(
 
     before, after = map(render, chats)
     check(load(vocabulary), before, after, options, options)
+
+
+PLAIN = [
+    "hello",
+    "ab",
+    ".",
+    ".\n",
+    "\n \n",
+    " ",
+    "  ",
+    "\n",
+    "é",
+    "日",
+    "▁",
+    "12",
+    "'s",
+    " x",
+    "<tool>",
+    "<b>",
+    "<b> ",
+    "</s>",
+]
+
+
+@st.composite
+def two_plain_conversations(draw: st.DrawFn) -> tuple[list[str], list[str]]:
+    text = st.lists(st.sampled_from(PLAIN), max_size=6).map("".join)
+    before = draw(st.lists(text, min_size=1, max_size=3))
+    kept = draw(st.integers(0, len(before)))
+    return before, [*before[:kept], *draw(st.lists(text, max_size=2))]
+
+
+def check_plain(
+    backend: Backend, chat: Chat, chats: tuple[list[str], list[str]], closing: str, options: dict[str, Any]
+) -> None:
+    before, after = (chat(contents, opening="User: ", closing=closing, separator="") for contents in chats)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "_FAR", 0)
+        check(backend, before, after, options, options)
+
+
+@pytest.mark.parametrize("vocabulary", [vocabulary for vocabulary, _, _ in REAL])
+@given(chats=two_plain_conversations(), closing=st.sampled_from(["\n", "\n\n", " ", ""]), options=OPTIONS)
+def test_a_map_of_plain_text_made_from_an_earlier_one_is_the_same(
+    load: Callable[[str], Backend],
+    chat: Chat,
+    vocabulary: str,
+    chats: tuple[list[str], list[str]],
+    closing: str,
+    options: dict[str, Any],
+) -> None:
+    check_plain(load(vocabulary), chat, chats, closing, options)
+
+
+@given(chats=two_plain_conversations(), closing=st.sampled_from(["\n", "\n\n", " ", "<|end|>"]), options=OPTIONS)
+def test_a_map_of_plain_text_by_small_tokenisers_made_from_an_earlier_one_is_the_same(
+    small: Small,
+    llama_spm: LlamaVocabulary,
+    composing: HuggingFaceTokenizer,
+    chat: Chat,
+    chats: tuple[list[str], list[str]],
+    closing: str,
+    options: dict[str, Any],
+) -> None:
+    for backend in (*small.values(), llama_spm, composing):
+        check_plain(backend, chat, chats, closing, options)
+
+
+def test_plain_text_is_tokenised_again_from_the_end_of_a_word(chat: Chat) -> None:
+    backend = Counted(hf_tokenizer())
+    words = [" ".join(["hello world"] * 50)] * 99
+    before = token_map(chat(words, opening="User: ", closing="\n"), backend)
+    backend.characters = 0
+    after = chat([*words, "more"], opening="User: ", closing="\n")
+    token_map(after, backend, previous=before)
+    assert 0 < backend.characters < 200
 
 
 class Counted(HuggingFaceTokenizer):
