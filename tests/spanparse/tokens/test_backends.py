@@ -79,12 +79,18 @@ def renderings() -> tuple[tuple[TemplateSource, Rendering], ...]:
     return tuple(_renderings([*sample(published(), EVERY), *bundled()]))
 
 
-def _renderings(templates: list[Template]) -> Iterator[tuple[TemplateSource, Rendering]]:
+@cache
+def shorter() -> tuple[tuple[TemplateSource, Rendering], ...]:
+    """The same without their last message; not as many, since some templates refuse that."""
+    return tuple(_renderings([*sample(published(), EVERY), *bundled()], dropped=1))
+
+
+def _renderings(templates: list[Template], dropped: int = 0) -> Iterator[tuple[TemplateSource, Rendering]]:
     for template in templates:
         source = source_of(template)
         for messages, tools in ((PLAIN, None), (WITH_TOOLS, TOOLS)):
             try:
-                yield source, parse(source, messages, tools=tools, verify=False)
+                yield source, parse(source, messages[: len(messages) - dropped], tools=tools, verify=False)
             except SpanparseError:
                 continue
 
@@ -112,6 +118,43 @@ def differing(one: Backend, other: Backend, but: frozenset[str] = frozenset(), *
         if (here.ids, here.offsets, here.barriers) != (there.ids, there.offsets, there.barriers):
             found.append(template.source)
     return found
+
+
+def moved(backend: Backend) -> tuple[int, list[str]]:
+    """How many barriers are kept when conversations go on, and the templates where the tokens before one are not."""
+    longer: dict[str, list[str]] = {}
+    ids = {}
+    for template, rendering in renderings():
+        longer.setdefault(template.source, []).append(rendering.text)
+        ids[rendering.text] = token_map(rendering, backend, template=template.text).ids
+    kept, lost = 0, []
+    for template, rendering in shorter():
+        before = token_map(rendering, backend, template=template.text)
+        for barrier in before.barriers:
+            for text in longer.get(template.source, ()):
+                if text.startswith(rendering.text[: barrier.offset]):
+                    kept += 1
+                    if ids[text][: barrier.token] != before.ids[: barrier.token]:
+                        lost.append(template.source)
+    return kept, lost
+
+
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda path: path and path.stem)
+def test_tokens_before_a_barrier_stay_when_the_conversation_goes_on(path: Path | None) -> None:
+    pytest.importorskip("llama_cpp", reason="reading a GGUF vocabulary needs the [runtime] extra")
+    if path is None:
+        pytest.skip(f"no vocabularies in {FOLDER}")
+    kept, lost = moved(LlamaVocabulary(path))
+    assert kept > 100
+    assert lost == []
+
+
+def test_tokens_of_the_tiny_vocabulary_before_a_barrier_stay_when_the_conversation_goes_on(
+    tiny: HuggingFaceTokenizer,
+) -> None:
+    kept, lost = moved(tiny)
+    assert kept > 20
+    assert lost == []
 
 
 @pytest.mark.parametrize("trust_content", [False, True])
