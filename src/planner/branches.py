@@ -54,10 +54,10 @@ def _gone(existing: Existing, reason: str) -> Eviction:
 def _ranked(situation: Situation, beside: Sequence[Existing]) -> list[_Beside]:
     """The states by what they are worth, most first."""
     rate = situation.request.costs.seconds_per_token
-    left = sorted(beside, key=lambda existing: (existing.parts_at, existing.offset))
+    left = sorted(beside, key=lambda existing: (existing.parts_at, existing.branch, existing.offset))
     masses = [existing.returns * float(BRANCHES.fading**existing.age) for existing in left]
     for i, existing in enumerate(left):
-        if i + 1 == len(left) or left[i + 1].parts_at != existing.parts_at:
+        if i + 1 == len(left) or not _together(left[i + 1], existing):
             masses[i] += BRANCHES.end * float(BRANCHES.fading**existing.age)
     gone: list[_Beside] = []
     while left:
@@ -67,7 +67,7 @@ def _ranked(situation: Situation, beside: Sequence[Existing]) -> list[_Beside]:
             if masses[i] * replayed * rate < worth:
                 least, worth = i, masses[i] * replayed * rate
         state, mass = left.pop(least), masses.pop(least)
-        if least > 0 and left[least - 1].parts_at == state.parts_at:
+        if least > 0 and _together(left[least - 1], state):
             masses[least - 1] += mass
         gone.append(_Beside(state, worth))
     return gone[::-1]
@@ -75,8 +75,13 @@ def _ranked(situation: Situation, beside: Sequence[Existing]) -> list[_Beside]:
 
 def _before(states: Sequence[Existing], i: int) -> int:
     """Where a prompt that wants state i starts without it: the state before, or where the branches part."""
-    same = i > 0 and states[i - 1].parts_at == states[i].parts_at
+    same = i > 0 and _together(states[i - 1], states[i])
     return states[i - 1].offset if same else states[i].parts_at
+
+
+def _together(one: Existing, other: Existing) -> bool:
+    """Whether two states are of the same conversation."""
+    return (one.parts_at, one.branch) == (other.parts_at, other.branch)
 
 
 def _left(situation: Situation, kept: Sequence[_Beside]) -> Budget:

@@ -2,21 +2,37 @@
 
 A prompt that differs inside its system text will differ there again: in the same session above all, in other
 sessions with the same tools, and inside a tools block that is the same up to there in all sessions. Divergences near a
-prompt's end are the prior's to foresee: no other prompt will part at just that offset.
+prompt's end are the prior's to foresee, as no other prompt will part at just that offset; but if a session parts again
+and again at about the same distance from the end, as where a client inserts a note some messages above it, it will next
+time too.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import hashlib
+import json
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import TypeVar, final
 
 from planner.outcome import Plan
 from planner.request import Likely, PlanRequest
 from planner.weights import LEARNED
 
+_Seen = TypeVar("_Seen")
+
 _FAR = 4096
-"""Tokens that a divergence must give up to be remembered."""
+"""Tokens that a divergence past the system text must give up to be remembered."""
+
+_ALIKE = 1.25
+"""Two distances from the end are about the same if neither is more than so many times the other."""
+
+_RECENT = 2
+"""Divergences in a row that must be about as far from the end."""
+
+_TAIL = 256
+"""Tokens from the end within which the prior knows enough."""
 
 _MOST_PLACES = 16
 """Offsets that are remembered of one session, or of one kind of tools."""
@@ -31,7 +47,7 @@ class Divergence:
     """A prompt shares its first `offset` tokens with one of `length` tokens that the memory had evaluated, no more.
 
     `session`: whose prompts they are. `tools`: what their tools are, the same text for the same tools; None if unknown.
-    `static`: tokens before which nothing but tools stand, 0 if unknown.
+    `static`: tokens before which nothing but tools stand; `system`: nothing but system text and tools; 0 if unknown.
     """
 
     offset: int
@@ -39,6 +55,7 @@ class Divergence:
     session: str = ""
     tools: str | None = None
     static: int = 0
+    system: int = 0
 
 
 @final
@@ -52,15 +69,18 @@ class Planner:
         self._sessions: OrderedDict[str, _Places] = OrderedDict()
         self._tools: OrderedDict[str, _Places] = OrderedDict()
         self._everywhere = _Places()
+        self._distances: OrderedDict[str, deque[int]] = OrderedDict()
 
     def observe(self, divergence: Divergence) -> None:
         """Learn from a prompt that did not extend the one before it."""
-        offset = divergence.offset
-        if offset == 0 or divergence.length - offset < _FAR:
+        offset, distance = divergence.offset, divergence.length - divergence.offset
+        if offset > divergence.system and distance > _TAIL:
+            _of(self._distances, divergence.session, _recent).append(distance)
+        if offset == 0 or (offset >= divergence.system and distance < _FAR):
             return
-        _of(self._sessions, divergence.session).add(offset)
+        _of(self._sessions, divergence.session, _Places).add(offset)
         if divergence.tools is not None:
-            _of(self._tools, divergence.tools).add(offset)
+            _of(self._tools, divergence.tools, _Places).add(offset)
         if offset < divergence.static:
             self._everywhere.add(offset)
 
@@ -87,8 +107,20 @@ class Planner:
     ) -> PlanRequest:
         """The request with what was seen added to what it expects."""
         n = request.prompt_tokens
-        seen = tuple(likely for likely in self.expect(session, tools, static) if likely.offset <= n)
-        return replace(request, likely=(*request.likely, *seen)) if seen else request
+        seen = [likely for likely in self.expect(session, tools, static) if likely.offset <= n]
+        distances = self._distances.get(session, ())
+        if len(distances) == _RECENT and max(distances) <= _ALIKE * min(distances):
+            # Each block that the last ones spread over, so that the deepest of them is met too.
+            seen += [
+                Likely(offset, LEARNED.distance / len(distances))
+                for offset in {(n - distance) // request.block * request.block for distance in distances}
+                if offset > 0
+            ]
+        return (
+            replace(request, likely=(*request.likely, *sorted(seen, key=lambda likely: likely.offset)))
+            if seen
+            else request
+        )
 
     def plan(self, request: PlanRequest, *, session: str = "", tools: str | None = None, static: int = 0) -> Plan:
         """`planner.plan` of the request with what was seen added to it."""
@@ -114,9 +146,22 @@ class _Places:
             self.total -= self.counts.pop(gone)
 
 
-def _of(known: OrderedDict[str, _Places], key: str) -> _Places:
-    places = known.setdefault(key, _Places())
+def identity_of(tools: object) -> str | None:
+    """A text that is the same for the same tools, as JSON has them; None for none."""
+    if not tools:
+        return None
+    return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
+
+
+def _recent() -> deque[int]:
+    return deque(maxlen=_RECENT)
+
+
+def _of(known: OrderedDict[str, _Seen], key: str, make: Callable[[], _Seen]) -> _Seen:
+    """What is remembered under a key."""
+    if key not in known:
+        known[key] = make()
     known.move_to_end(key)
     if len(known) > _MOST_KEYS:
         known.popitem(last=False)
-    return places
+    return known[key]

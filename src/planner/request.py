@@ -87,8 +87,8 @@ class Existing:
     `bytes` 0 means unknown and counts as `PlanRequest.state_bytes` says. `age` counts the requests since it was saved.
     `identity` is the caller's own name for it, handed back in `Restore` and `Eviction`. `shared`: how many of its
     tokens the prompt has, None for all. Where that is less than `offset` it belongs to another conversation, kept by a
-    memory that holds several; it must have an identity then, and its age counts from its last use. `returns`: what
-    `Plan.returns` gave for it when its conversation was last planned.
+    memory that holds several; it must have an identity then, and its age counts from its last use. `branch`: the same
+    number for states of the same such conversation. `returns`: what `Plan.returns` gave when that was last planned.
     """
 
     offset: int
@@ -96,6 +96,7 @@ class Existing:
     age: int = 0
     identity: str | None = None
     shared: int | None = None
+    branch: int = 0
     returns: float = 0.0
 
     @property

@@ -45,6 +45,7 @@ class _ExistingDocument(BaseModel):
     age: Natural = Field(0, description="requests since it was saved")
     identity: str | None = Field(None, description="the caller's name for it, handed back")
     shared: Natural | None = Field(None, description="tokens of it that the prompt has; null: all")
+    branch: Natural = Field(0, description="the same for states of the same other conversation")
     returns: Seconds = Field(0.0, description="what the last plan of its conversation gave for it")
 
 

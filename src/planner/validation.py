@@ -65,6 +65,7 @@ def _check_existing(request: PlanRequest) -> None:
         _integer(f"existing[{i}].offset", existing.offset, 1)
         _integer(f"existing[{i}].bytes", existing.bytes, 0)
         _integer(f"existing[{i}].age", existing.age, 0)
+        _integer(f"existing[{i}].branch", existing.branch, 0)
         if not 0 <= existing.returns < float("inf"):
             raise PlanRequestError(f"existing[{i}].returns", f"{existing.returns} is not a number of returns")
         if existing.shared is not None:

@@ -95,7 +95,7 @@ class Learned:
 
     session: in the same session, for each of the first `most`. tools: all those seen with the same tools, and
     tools_doubt how many must be seen to be believed by half. everywhere, everywhere_doubt: the same for offsets inside
-    the tools block, whatever the tools.
+    the tools block, whatever the tools. distance: the last two were about as far from the end.
     """
 
     session: float
@@ -104,9 +104,10 @@ class Learned:
     tools_doubt: float
     everywhere: float
     everywhere_doubt: float
+    distance: float
 
 
-LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0)
+LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0, distance=0.5)
 
 
 @final
@@ -119,4 +120,4 @@ class Branches:
     fading: float
 
 
-BRANCHES = Branches(end=0.3, fading=0.9)
+BRANCHES = Branches(end=1.0, fading=0.9)

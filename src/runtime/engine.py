@@ -13,6 +13,7 @@ import numpy.typing as npt
 import planner
 import spanparse
 from planner import Budget, Candidate, Existing, Plan, PlanRequest, PolicyName
+from planner.learning import Divergence, Planner, identity_of
 from runtime.checkpoint import CheckpointStore, fingerprint
 from runtime.errors import ContextFull, DecodeError, RequestError, RunError, StateError
 from runtime.executor import Executor
@@ -110,6 +111,7 @@ class Engine:
             raise
         self._trust_content = trust_content
         self._history = PromptHistory()
+        self._planner = Planner()
         self._serial = 0
 
     def generate(self, request: Request, *, logits: bool = False) -> Completion:
@@ -157,10 +159,11 @@ class Engine:
         return self._run(as_tokens(tokens), candidates, request, Clock(), logits, lambda token: None)
 
     def reset(self) -> None:
-        """Forget the conversation, its checkpoints and all earlier prompts."""
+        """Forget the conversation, its checkpoints, all earlier prompts and what was learned from them."""
         self.line.clear()
         self.store.leave_line(0)
         self._history = PromptHistory()
+        self._planner = Planner()
 
     def close(self) -> None:
         """Free context and model. Closing twice is fine."""
@@ -190,7 +193,10 @@ class Engine:
         common, held = self.line.common(prompt), self.line.length
         self.store.leave_line(common)
         lost = dict(self.store.lost)
-        plan = self._start(prompt, candidates, common, clock)
+        if common < held:
+            system = max((c.offset for c in candidates if c.kind == "system_end"), default=0)
+            self._planner.observe(Divergence(common, held, tools=identity_of(request.tools), system=system))
+        plan = self._start(prompt, candidates, common, identity_of(request.tools), clock)
         start = self.line.length
         reuse = Reuse(prompt.size, shared, common, held, start, lost)
         logits = None
@@ -238,11 +244,13 @@ class Engine:
         if prompt.min() < 0 or prompt.max() >= self.model.n_vocab:
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
 
-    def _start(self, prompt: Tokens, candidates: Sequence[Candidate], common: int, clock: Clock) -> Plan:
+    def _start(
+        self, prompt: Tokens, candidates: Sequence[Candidate], common: int, tools: str | None, clock: Clock
+    ) -> Plan:
         """Plan, and put the line where the plan begins. A state that proves unusable is dropped and planned around."""
         while True:
             with clock.phase("plan"):
-                plan = planner.plan(self._request(prompt, candidates, min(common, self.line.length)))
+                plan = self._planner.plan(self._request(prompt, candidates, min(common, self.line.length)), tools=tools)
             with clock.phase("restore"):
                 try:
                     self._executor.begin(plan)

@@ -68,3 +68,20 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(planner.expect(tools="x")) <= 16
     assert not planner.expect("0")
     assert planner.expect("2999")
+
+
+def test_what_parts_twice_at_about_the_same_distance_from_the_end_is_expected_to_do_so_again() -> None:
+    planner = Planner()
+    planner.observe(Divergence(19_100, 20_000))
+    once = planner.plan(PROMPT).saves
+    planner.observe(Divergence(20_100, 21_000))
+    assert 60_000 - 900 in planner.plan(PROMPT).saves
+    assert 60_000 - 900 not in once
+    planner.observe(Divergence(2000, 22_000))
+    assert 60_000 - 900 not in planner.plan(PROMPT).saves
+
+
+def test_a_place_inside_the_system_text_is_learned_from_a_short_conversation_too() -> None:
+    planner = Planner()
+    planner.observe(Divergence(14_115, 15_000, system=14_910))
+    assert [likely.offset for likely in planner.expect()] == [14_115]

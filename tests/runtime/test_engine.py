@@ -155,7 +155,8 @@ def test_a_save_that_the_budget_has_no_room_for_is_left_out_and_given_as_the_rea
     made = engine("hybrid", checkpoint_bytes=250_000)
     # The planner is told that states are smaller than they are: the engine must not believe it.
     made.memory = type(made.memory)("hybrid", 0, 1)
-    made.run_tokens(tokens(1, 500), at(100, 200, 300, 400))
+    kinds = ("system_end", "assistant_start", "user_start", "generation_prompt")
+    made.run_tokens(tokens(1, 500), [Candidate(100 * i, kind) for i, kind in enumerate(kinds, 1)])
     made.store.check_integrity()
     assert "budget" in made.store.lost.values()
     lost = max(offset for offset, reason in made.store.lost.items() if reason == "budget")

@@ -116,7 +116,12 @@ def _session(name: str, block: int, tools: int, system: int, rows: list[_Row]) -
 
     ends = (Candidate(tools // block * block, "tools_end"), Candidate(system // block * block, "system_end"))
     prompts = tuple(
-        Prompt(row.tokens, tuple(c for c in (*ends, *starts) if 0 < c.offset <= row.tokens), row.depth == 0)
+        Prompt(
+            row.tokens,
+            tuple(c for c in (*ends, *starts) if 0 < c.offset <= row.tokens),
+            row.depth == 0,
+            f"{tools} tokens",
+        )
         for row, starts in zip(rows, _user_starts(rows, system, block), strict=True)
     )
 
@@ -124,7 +129,7 @@ def _session(name: str, block: int, tools: int, system: int, rows: list[_Row]) -
         return rows[i].best if rows[i].best >= 0 else None
 
     # Prompts repeated as they are count as no evaluation in this kind of trace: the tip serves them.
-    return Session(name, prompts, common, nearest, f"{tools} tokens", block, least=0)
+    return Session(name, prompts, common, nearest, block, least=0)
 
 
 def _user_starts(rows: list[_Row], system: int, block: int) -> list[list[Candidate]]:

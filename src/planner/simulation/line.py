@@ -37,9 +37,9 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
             kept, size = tuple(sorted(stored)), sum(existing.bytes for existing in stored.values())
             yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, size)
             continue
-        static = static_of(prompt)
+        static, system = start_of(prompt)
         if not first and shared < length:
-            planner.observe(Divergence(shared, length, session.name, session.tools, static))
+            planner.observe(Divergence(shared, length, session.name, prompt.tools, static, system))
         request = replace(
             base,
             prompt_tokens=prompt.length,
@@ -49,7 +49,7 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
             existing=tuple(stored.values()),
             block=session.block,
         )
-        plan = planner.plan(request, session=session.name, tools=session.tools, static=static)
+        plan = planner.plan(request, session=session.name, tools=prompt.tools, static=static)
         begin = plan.restore.offset if plan.restore else 0
         live = plan.restore is not None and plan.restore.source == "live"
         lost = {offset for offset in lost if offset <= shared}
@@ -72,9 +72,10 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
         )
 
 
-def static_of(prompt: Prompt) -> int:
-    """Tokens before which nothing but tools stand."""
-    return max((c.offset for c in prompt.candidates if c.kind == "tools_end"), default=0)
+def start_of(prompt: Prompt) -> tuple[int, int]:
+    """Tokens before which nothing but tools stand, and nothing but tools and system text."""
+    tools = max((c.offset for c in prompt.candidates if c.kind == "tools_end"), default=0)
+    return tools, max((c.offset for c in prompt.candidates if c.kind == "system_end"), default=tools)
 
 
 def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -> dict[int, Existing]:

@@ -11,11 +11,16 @@ from planner.request import Candidate
 
 @final
 class Prompt(NamedTuple):
-    """One request. `length` in tokens; `candidates` as a plan request wants them; `main`: not a sub-agent's."""
+    """One request.
+
+    `length` in tokens; `candidates` as a plan request wants them; `main`: not a sub-agent's; `tools`: the same text for
+    the same tools, None if unknown.
+    """
 
     length: int
     candidates: tuple[Candidate, ...] = ()
     main: bool = True
+    tools: str | None = None
 
 
 @final
@@ -23,7 +28,7 @@ class Prompt(NamedTuple):
 class Session:
     """Prompts of one client on one memory.
 
-    name: how the trace calls it. tools: what the tools are, the same text for the same tools; None if unknown.
+    name: how the trace calls it.
     block: common prefixes are known in multiples of so many tokens.
     least: tokens that a prompt evaluates although an earlier one holds all of it: 1, or 0 where a trace counts so.
     common: how many leading tokens prompts i and j share, i the later one; all of j's if i extends it.
@@ -34,6 +39,5 @@ class Session:
     prompts: Sequence[Prompt]
     common: Callable[[int, int], int]
     nearest: Callable[[int], int | None]
-    tools: str | None = None
     block: int = 1
     least: int = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from planner.request import Candidate
 from planner.simulation.session import Prompt, Session
@@ -12,14 +13,14 @@ _BYTES = 4
 
 
 def token_session(
-    name: str, prompts: Iterable[tuple[Sequence[int], tuple[Candidate, ...]]], tools: str | None = None
+    name: str, prompts: Iterable[tuple[Sequence[int], tuple[Candidate, ...]]], tools: Sequence[str | None] = ()
 ) -> Session:
-    """A session of prompts, each its token ids (32 bits each) and its candidates."""
+    """A session of prompts, each its token ids (32 bits each) and its candidates; and what tools each has, if known."""
     packed: list[bytes] = []
     made: list[Prompt] = []
-    for ids, candidates in prompts:
+    for (ids, candidates), known in zip_longest(prompts, tools):
         packed.append(array("i", ids).tobytes())
-        made.append(Prompt(len(ids), candidates))
+        made.append(Prompt(len(ids), candidates, tools=known))
 
     def common(i: int, j: int) -> int:
         return _shared(packed[i], packed[j])
@@ -27,7 +28,7 @@ def token_session(
     def nearest(i: int) -> int | None:
         return max(range(i), key=lambda j: (common(i, j), j), default=None)
 
-    return Session(name, tuple(made), common, nearest, tools)
+    return Session(name, tuple(made), common, nearest)
 
 
 def _shared(left: bytes, right: bytes) -> int:

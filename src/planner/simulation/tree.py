@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 from planner.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
-from planner.simulation.line import reason_of, static_of
+from planner.simulation.line import reason_of, start_of
 from planner.simulation.outcome import Outcome
 from planner.simulation.session import Session
 
@@ -55,9 +55,10 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
             kept = tuple(sorted(state.offset for state in stored))
             yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, size)
             continue
-        static = static_of(prompt)
+        static, system = start_of(prompt)
         if nearest is not None and shared < session.prompts[nearest].length:
-            planner.observe(Divergence(shared, session.prompts[nearest].length, session.name, session.tools, static))
+            length = session.prompts[nearest].length
+            planner.observe(Divergence(shared, length, session.name, prompt.tools, static, system))
         existing = _seen_from(session, i, stored, base.policy == "adaptive")
         request = replace(
             base,
@@ -68,7 +69,7 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
             existing=tuple(existing.values()),
             block=session.block,
         )
-        plan = planner.plan(request, session=session.name, tools=session.tools, static=static)
+        plan = planner.plan(request, session=session.name, tools=prompt.tools, static=static)
         begin = plan.restore.offset if plan.restore else 0
         went_on = plan.restore is not None and plan.restore.source == "live"
         given_up = {offset for offset, owner in lost if offset <= session.common(i, owner)}
@@ -103,18 +104,30 @@ def _seen_from(session: Session, i: int, stored: list[_State], branches: bool) -
     """The stored states as prompt i sees them, by identity; of those on its path only one at each offset."""
     found: dict[str, Existing] = {}
     on_path: set[int] = set()
-    for state in stored:
+    ends: list[_State] = []
+    for state in sorted(stored, key=lambda state: -state.offset):
         shared = min(state.offset, session.common(i, state.owner))
+        branch = 0
         if shared == state.offset:
             if state.offset in on_path:
                 continue
             on_path.add(state.offset)
         elif not branches:
             continue
+        else:
+            branch = next((b for b, end in enumerate(ends) if _same_line(session, state, end)), len(ends))
+            if branch == len(ends):
+                ends.append(state)
         found[state.identity] = Existing(
-            state.offset, state.size, i - state.used, state.identity, shared, state.returns
+            state.offset, state.size, i - state.used, state.identity, shared, branch, state.returns
         )
     return found
+
+
+def _same_line(session: Session, state: _State, end: _State) -> bool:
+    """Whether the prompt of a later state begins with an earlier one's."""
+    late, early = max(state.owner, end.owner), min(state.owner, end.owner)
+    return late == early or state.offset <= session.common(late, early)
 
 
 def _carried_out(

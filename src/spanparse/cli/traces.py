@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -90,6 +89,7 @@ def sessions_of(
 
     `advance` is told before each request is rendered whose it is. Raises `SpanparseError` naming the dialogue.
     """
+    from planner.learning import identity_of
     from planner.simulation import token_session
 
     sessions = []
@@ -103,7 +103,8 @@ def sessions_of(
                 raise
             except SpanparseError as error:
                 raise SpanparseError(f"{dialogue.name}, request {number}: {error}") from error
-        sessions.append(token_session(dialogue.name, prompts, _identity(dialogue)))
+        tools = [identity_of(request.tools) for request in dialogue.requests]
+        sessions.append(token_session(dialogue.name, prompts, tools))
     return sessions
 
 
@@ -122,11 +123,3 @@ def _prompt(
     # Nobody having said that a barrier moves, it is taken to stay.
     places = tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places)
     return tokens.ids, places
-
-
-def _identity(dialogue: Dialogue) -> str | None:
-    """The same text for the same tools."""
-    tools = dialogue.requests[0].tools if dialogue.requests else None
-    if not tools:
-        return None
-    return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
