@@ -51,12 +51,22 @@ def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
+class _Dict:
+    """Of `dict`, transformers lets a template have the call and `fromkeys` alone."""
+
+    fromkeys = staticmethod(dict.fromkeys)
+
+    def __call__(self, *arguments: Any, **values: Any) -> dict[Any, Any]:
+        return dict(*arguments, **values)
+
+
 def _environment() -> jinja2.Environment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise
+    environment.globals["dict"] = _Dict()
     environment.globals["strftime_now"] = CLOCK.strftime
     return environment
 

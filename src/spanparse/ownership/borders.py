@@ -93,6 +93,7 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], 
     marker that names the role of the message that it stands behind, and not of the next, ends that one.
     """
     last = {segment.owner: place for place, segment in enumerate(segments)}
+    begun = {segment.owner: segment.start for segment in reversed(segments)}
     result: list[Segment] = []
     for place, segment in enumerate(segments):
         before, owner = result[-1].owner if result else None, segment.owner
@@ -106,21 +107,26 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], 
             and _is_own(result[-1])
             and not _introduces(text, segments, place, starts)
         ):
-            _hand_on(text, result, owner, starts, roles)
+            _hand_on(text, result, begun[before], owner, starts, roles)
         result.append(segment)
     return result
 
 
-def _hand_on(text: str, before: list[Segment], owner: int, starts: frozenset[str], roles: Sequence[str]) -> None:
-    """Give the header in the text that `before` closes with, if there is one, to `owner`."""
+def _hand_on(
+    text: str, before: list[Segment], begun: int, owner: int, starts: frozenset[str], roles: Sequence[str]
+) -> None:
+    """Give the header in the text that `before` closes with, if there is one, to `owner`.
+
+    The message that `before` closes with has its first text at `begun`.
+    """
     closing, end = before[-1].owner, before[-1].end
     assert closing is not None
     first = len(before)
     while first and before[first - 1].owner == closing and _is_own(before[first - 1]):
         first -= 1
     begin = before[first].start
-    if first == 0 or before[first - 1].owner != closing:
-        # Without a field in front, the first marker is the message's own.
+    if begun == begin:
+        # Without anything in front, the first marker is the message's own.
         begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
     if border >= begin and not _names_only(text, border, starts, roles[closing], roles[owner]):

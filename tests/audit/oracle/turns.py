@@ -10,6 +10,7 @@ from tests.audit.markers import CLOSER, Markers, format_of
 from tests.audit.oracle.view import PREAMBLE, Fault, View, owner_name
 from tests.audit.vocabulary import WORD
 
+_END_OF_TEXT: Final = re.compile(r"<｜end▁of▁sentence｜>|</s>")
 _MARKUP: Final = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]")
 
 
@@ -35,7 +36,7 @@ def check_turns(view: View) -> list[Fault]:
     ]
     for begin, after in pairwise([*starts, end]):
         inside = _messages_in(view, begin, after)
-        if len(inside) == 1:
+        if len(inside) == 1 and not _is_closed_first(view, markers, begin, after):
             found += _check_turn(view, markers, next(iter(inside)), begin, after)
     return found + _check_default_turns(view, starts, end) + _check_tools(view, markers, starts)
 
@@ -77,6 +78,12 @@ def _messages_in(view: View, begin: int, end: int) -> set[int]:
         if hit[0] not in view.tool_words:
             inside |= view.homes.get(hit[0], set())
     return inside
+
+
+def _is_closed_first(view: View, markers: Markers, begin: int, after: int) -> bool:
+    """Whether the turn ends in front of its first word, which is then of a message that has no start marker."""
+    word = WORD.search(view.text, begin, after)
+    return word is not None and bool((markers.end or _END_OF_TEXT).search(view.text, begin, word.start()))
 
 
 def _check_turn(view: View, markers: Markers, index: int, begin: int, after: int) -> list[Fault]:

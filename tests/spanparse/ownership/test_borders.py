@@ -51,6 +51,16 @@ def test_a_header_at_the_end_of_a_turn_is_the_next_messages_however_many_texts_i
     ]
 
 
+def test_a_header_behind_two_messages_in_one_turn_is_the_next_ones() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}{% if loop.first %}{{ '<|user|>' + m.content }}"
+        "{% for n in messages if n.role == 'user' and n is not sameas(m) %}{{ ' ' + n.content }}{% endfor %}"
+        "{{ '<|assistant|></think>' }}{% endif %}{% else %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    two = [CHAT[0], CHAT[2], CHAT[1]]
+    assert [owner for owner, text in owners(template, two) if "<|assistant|>" in text] == [2]
+
+
 def test_a_header_is_handed_on_to_a_message_that_says_nothing() -> None:
     template = (
         "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|end|>{{ '<|assistant|>' }}"
