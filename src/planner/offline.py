@@ -105,8 +105,9 @@ def _lower(visits: Sequence[Visit], count: int) -> int:
 
     At a moment with m demands pending, m - count of the demanded offsets are not stored. Each of those is passed again
     before it is met, so all tokens between the demanded offset before it and itself are evaluated again: together at
-    least the m - count shortest such stretches. Of moments whose demands are met before the next of them comes, these
-    add up; the best such moments are found by a dynamic programme.
+    least the m - count shortest such stretches, less the last tokens of prompts that are shared as a whole, which
+    anyone evaluates. Of moments whose demands are met before the next of them comes, these add up; the best such
+    moments are found by a dynamic programme.
     """
     best = [0] * len(visits)
     for last in range(1, len(visits)):
@@ -115,6 +116,7 @@ def _lower(visits: Sequence[Visit], count: int) -> int:
             continue
         for now in range(last):
             offsets = sorted({0, *_pending(visits, now, last)})
-            stretches = sorted(b - a for a, b in pairwise(offsets))
+            given = {visit.length for visit in visits[now + 1 : last + 1] if visit.shared == visit.length}
+            stretches = sorted(b - a - sum(a < end <= b for end in given) for a, b in pairwise(offsets))
             best[last] = max(best[last], best[now] + sum(stretches[: max(0, len(stretches) - count)]))
     return best[-1] if visits else 0

@@ -12,7 +12,7 @@ def visits(draw: st.DrawFn) -> list[Visit]:
     before = 0
     for _ in range(draw(st.integers(1, 7))):
         shared = draw(st.sampled_from([before, draw(st.integers(0, before))]))
-        length = shared + draw(st.integers(0 if shared else 1, 20))
+        length = shared + draw(st.sampled_from([0, draw(st.integers(0, 20))]) if shared else st.integers(1, 20))
         found.append(Visit(length, shared))
         before = length
     return found
@@ -49,3 +49,10 @@ def test_a_prompt_that_goes_on_from_the_tip_demands_nothing() -> None:
     session = [Visit(1000 + 100 * i, 1000 + 100 * (i - 1) if i else 0) for i in range(20)]
     assert bounds(session, 0) == Bounds(0, 0)
     assert exact(session, 0) == 0
+
+
+def test_the_last_token_of_a_repeated_prompt_is_evaluated_by_anyone() -> None:
+    # Passing it on the way to a demand right after it costs nothing.
+    session = [Visit(5, 0), Visit(5, 5), Visit(8, 5), Visit(6, 6)]
+    assert exact(session, 1) == 0
+    assert bounds(session, 1) == Bounds(0, 0)
