@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple, final
 
 from planner.outcome import Eviction
+from planner.prior import prior_of
 from planner.request import Budget, Kind, PlanRequest
 from planner.roles import Roles, near_end
 from planner.selection import Point, select
@@ -23,6 +24,12 @@ from planner.situation import Mark, Placement, Situation, fits
 
 _LEAST_GAIN = 2.0
 """Expected tokens that a save must be worth however cheap it is: no two are kept a few tokens apart for nothing."""
+
+TRUST = 2.0
+"""How many times dearer a choice may be for what a request says is likely, if none of that comes true."""
+
+_DOUBTS = (0.25, 0.05)
+"""Parts of that to go by where all of it would be dearer."""
 
 _MOST_STRIDES = 64
 """Offsets that the planner adds by itself where candidates are far apart."""
@@ -49,12 +56,42 @@ class _Place(NamedTuple):
 def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
     places = possible_places(situation)
+    return _placement(situation, places, _trusted(situation, places))
+
+
+def _trusted(situation: Situation, places: list[_Place]) -> set[int]:
+    """The choice by all that is expected, or by less of what the request says is likely.
+
+    Should that be wrong and the rest of the prior right, it costs at most `TRUST` times what would have been chosen
+    without it.
+    """
+    request, chosen = situation.request, _chosen(situation, places)
+    if not request.likely:
+        return chosen
+    doubting = situation._replace(prior=prior_of(request, situation.roles, trust=0.0))
+    without = _chosen(doubting, places)
+    limit = TRUST * cost_of(doubting, places, without)
+    for trust in _DOUBTS:
+        if cost_of(doubting, places, chosen) <= limit:
+            return chosen
+        chosen = _chosen(situation._replace(prior=prior_of(request, situation.roles, trust=trust)), places)
+    return chosen if cost_of(doubting, places, chosen) <= limit else without
+
+
+def cost_of(situation: Situation, places: Iterable[_Place], chosen: Set[int]) -> float:
+    """Expected seconds of replay from the offsets `chosen`, and what saving the new ones costs."""
+    replay = situation.prior.rate * situation.prior.replay(sorted(chosen))
+    prices = sum(place.price for place in places if place.offset in chosen)
+    return replay * situation.request.costs.seconds_per_token + prices
+
+
+def _chosen(situation: Situation, places: list[_Place]) -> set[int]:
     while True:
         wished = (best_of(points, situation, situation.request.budget) for points in _wishes(situation, places))
         chosen = set(next((offsets for offsets in wished if offsets is not None), ()))
         unpaid = _unpaid_break(situation, places, chosen)
         if unpaid is None:
-            return _placement(situation, places, chosen)
+            return chosen
         places = [place for place in places if place.offset != unpaid]
 
 

@@ -129,9 +129,9 @@ def _spread(length: int, weight: float) -> list[Stretch]:
     return [Stretch(0, length, 0.25 * weight), *(Stretch(low, high, share) for high, low in pairwise(begins))]
 
 
-def prior_of(request: PlanRequest, roles: Roles) -> Prior:
-    """The prior that the roles of a prompt's offsets give, together with what the request expects."""
-    told = [Atom(likely.offset, likely.weight) for likely in request.likely]
+def prior_of(request: PlanRequest, roles: Roles, trust: float = 1.0) -> Prior:
+    """The prior that the roles of a prompt's offsets give, together with `trust` times what the request expects."""
+    told = [Atom(likely.offset, trust * likely.weight) for likely in request.likely]
     media = [end for _, end in request.forbidden if end > 0]
     media += [c.offset for c in request.candidates if c.kind == "media_end"]
     wanted = [*request.wanted, *(c.offset for c in request.candidates if c.kind == "wanted")]

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from planner import Budget, Candidate, Costs, Existing, Plan, PlanRequest, plan
+from planner import Budget, Candidate, Costs, Existing, Likely, Plan, PlanRequest, plan
+from planner.adaptive import cost_of, place_adaptive, possible_places
+from planner.planning import situate
+from planner.situation import Placement
 
 FREE = Costs(per_break=0.0, per_save=0.0, per_restore=0.0)
 SLOW = Costs(per_save=0.5)
@@ -167,3 +173,27 @@ def test_a_dense_memory_saves_nothing_and_keeps_nothing() -> None:
     assert made.breaks == 0
     assert [eviction.offset for eviction in made.evict] == [9000, 9300]
     assert made.expected_replay_tokens == made.optimal_replay_tokens == 0
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_expectations_that_do_not_come_true_cost_twice_as_much_at_most(data: st.DataObject) -> None:
+    length = data.draw(st.integers(2000, 40_000))
+    likely = data.draw(st.lists(st.builds(Likely, st.integers(0, length), st.floats(0, 1)), min_size=1, max_size=12))
+    candidates = data.draw(st.sampled_from([(), (Candidate(length // 3, "system_end"),), AGENT]))
+    request = PlanRequest(
+        length,
+        tuple(c for c in candidates if c.offset <= length),
+        likely=tuple(likely),
+        budget=Budget(data.draw(st.integers(1, 8))),
+        block=data.draw(st.sampled_from([1, 64])),
+    )
+    doubting = situate(replace(request, likely=()), 0)
+    told, plain = place_adaptive(situate(request, 0)), place_adaptive(doubting)
+
+    def cost(placement: Placement) -> float:
+        # All that the first may keep, since what is likely is a place to save at.
+        places = possible_places(situate(request, 0))
+        return cost_of(doubting, places, {mark.offset for mark in placement.marks if mark.save})
+
+    assert cost(told) <= 2 * cost(plain) + 1e-9
