@@ -22,6 +22,11 @@ _MARKUP = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
 _BARRED = re.compile(r"<\|.+\|>|<｜.+｜>", re.DOTALL)
 
 
+# The same in a template's source, and where it is put together there.
+_WRITTEN = re.compile(r"<[|｜][\w▁./-]+[|｜]>")
+_BUILT = re.compile(r"""<[|｜]\s*(?:['"]|\{\{)""")
+
+
 class AddedToken(NamedTuple):
     """A token that is found by its text.
 
@@ -107,6 +112,13 @@ class AddedTokens(Mapping[str, AddedToken]):
     def markers_in(self, text: str) -> Iterator[int]:
         """The ids of the markers in `text`."""
         return (cut.token.id for cut in self.cuts(text, [Piece(0, len(text))]))
+
+    def fit(self, template: str) -> bool:
+        """Whether all that reads as a control token in a template's source is one here.
+
+        False also if the template puts some together (`'<|' + role + '|>'`).
+        """
+        return not _BUILT.search(template) and all(text in self._by_text for text in _WRITTEN.findall(template))
 
     def may_straddle(self, text: str, offset: int, shortest: int) -> bool:
         """Whether some text after `offset` could complete a marker that begins `shortest` characters before it."""

@@ -8,9 +8,14 @@ from spanparse.tokens.encoding import Encoding
 
 
 class Boundaries:
-    """Token counts for the character offsets of one encoded text."""
+    """Token counts for the character offsets of one encoded text.
 
-    def __init__(self, encoding: Encoding) -> None:
+    `openers` are the control tokens of which it is known that where one opens a turn, control tokens open all turns;
+    None if that holds for all.
+    """
+
+    def __init__(self, encoding: Encoding, openers: frozenset[int] | None = None) -> None:
+        self._openers = openers
         self._text = encoding.text
         self._encoding = encoding
         self._added = encoding.backend.added
@@ -64,7 +69,10 @@ class Boundaries:
         return self._searched[2]
 
     def _begins(self, index: int, offset: int) -> bool:
-        if not self._encoding.cuts[index].outer_start == self._encoding.cuts[index].start == offset:
+        cut = self._encoding.cuts[index]
+        if not cut.outer_start == cut.start == offset:
+            return False
+        if self._openers is not None and cut.token.id not in self._openers:
             return False
         # Another marker in its place might swallow the white space before it.
         swallowed = self._text[offset - 1 : offset] in self._added.swallowed_before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -63,6 +64,7 @@ class Foundation(NamedTuple):
     rendering: Rendering
     encoding: Encoding
     any_text: bool
+    openers: frozenset[int] | None
     has_media: bool
     messages: tuple[MessageTokens, ...]
     barriers: tuple[TokenBarrier, ...]
@@ -137,7 +139,9 @@ def token_map(
 
     BOS is put first if the vocabulary asks for it and the text does not begin with it, perhaps behind white space.
 
-    `any_text` makes barriers safe against any text after them, not only against what a template renders there.
+    `any_text` makes barriers safe against any text after them, not only against what a template renders there. If the
+    vocabulary lacks some of the control tokens that `template` writes, a barrier counts on what follows only where it
+    is a control token that opens turns of several roles.
 
     `media` (see `spanparse.media`) go in place of what the template shows for them: text ends before and begins anew
     after each. Media that are not among them stay the tokens of their placeholder.
@@ -165,9 +169,20 @@ def token_map(
         trust_content=trust_content,
         previous=before.encoding if before else None,
     )
-    boundaries = Boundaries(encoding)
-    mapped = _Mapper(rendering, encoding, boundaries, any_text, before).map()
+    # With another model's vocabulary some turns may open with a control token and others with text.
+    openers = None if template is None or backend.added.fit(template) else _openers(rendering, encoding)
+    mapped = _Mapper(rendering, encoding, openers, any_text, before).map()
     return mapped if holed is None else fill(mapped, rendering, media, holed)
+
+
+def _openers(rendering: Rendering, encoding: Encoding) -> frozenset[int]:
+    """The control tokens that open turns of several roles in this prompt, and so those of all."""
+    found = {cut.start: cut.token.id for cut in encoding.cuts}
+    turns = [(message.role, piece.start) for message in rendering.messages for piece in message.pieces]
+    if rendering.generation_prompt is not None:
+        turns.append(("assistant", rendering.generation_prompt.start))
+    opened = {(role, found[start]) for role, start in turns if start in found}
+    return frozenset(id for id, count in Counter(id for _, id in opened).items() if count > 1)
 
 
 class _Mapper:
@@ -175,18 +190,21 @@ class _Mapper:
         self,
         rendering: Rendering,
         encoding: Encoding,
-        boundaries: Boundaries,
+        openers: frozenset[int] | None,
         any_text: bool,
         before: Foundation | None,
     ) -> None:
         self.rendering = rendering
         self.encoding = encoding
-        self.boundaries = boundaries
+        self.openers = openers
+        self.boundaries = boundaries = Boundaries(encoding, openers)
         self.any_text = any_text
         media = [part.start for _, part in media_parts(rendering)]
         self.media_token = boundaries.begun(min(media)) if media else None
-        # Only barriers depend on `any_text`, but messages say how far theirs backed off. Media change all positions.
-        if before is not None and (before.any_text != any_text or media or before.has_media):
+        # Only barriers depend on these, but messages say how far theirs backed off. Media change all positions.
+        if before is not None and (before.any_text, before.openers) != (any_text, openers):
+            before = None
+        if before is not None and (media or before.has_media):
             before = None
         self.before = before
 
@@ -210,7 +228,7 @@ class _Mapper:
             system_end=None if end is None else self._barrier(end, None, "system_end", None),
             has_media=has_media,
             media_known=not has_media,
-            foundation=Foundation(rendering, self.encoding, self.any_text, has_media, messages, barriers),
+            foundation=Foundation(rendering, self.encoding, self.any_text, self.openers, has_media, messages, barriers),
         )
 
     def _barriers(self) -> tuple[TokenBarrier, ...]:

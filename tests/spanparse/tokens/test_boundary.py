@@ -108,6 +108,25 @@ def test_a_prompt_without_control_tokens_has_barriers_near_its_turns(
         assert kept.removeprefix("<s>").lstrip() in ("User: hello the", "User: hello the world.")
 
 
+def test_a_barrier_counts_on_no_control_token_where_the_vocabulary_lacks_some_of_the_template(
+    small: Small, prompt: Prompt
+) -> None:
+    rendering = prompt().add(0, "<|user|>", ("hello",), ">").add("generation", "<|end|>").rendering()
+    backend = small["byte-level"]
+    fitting = token_map(rendering, backend, template="<|user|><|end|>")
+    assert fitting.barriers[0].backed_off == 0
+    for template in ("<|user|><|end|><|observation|>", "{{ '<|' + role + '|>' }}"):
+        tokens = token_map(rendering, backend, template=template)
+        assert tokens.barriers[0].token == 1
+        assert token_map(rendering, backend, template=template, previous=fitting) == tokens
+
+
+def test_a_control_token_that_opens_turns_of_several_roles_is_counted_on(small: Small, prompt: Prompt) -> None:
+    rendering = prompt().add(0, "<|user|>", ("hello",), ">").add("generation", "<|user|>").rendering()
+    tokens = token_map(rendering, small["byte-level"], template="<|user|><|observation|>")
+    assert tokens.barriers[0].backed_off == 0
+
+
 def test_a_prompt_of_one_word_has_barriers_only_after_bos(llama_spm: LlamaVocabulary, prompt: Prompt) -> None:
     rendering = prompt().add(0, ("hello",)).add(1, ("hello",)).rendering()
     assert token_map(rendering, llama_spm).barriers[0].token == 1
