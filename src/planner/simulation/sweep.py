@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, final
 
 from planner.learning import Planner
-from planner.offline import Visit, bounds
+from planner.offline import Visit, upper_bound
 from planner.request import PlanRequest
 from planner.simulation.line import replay_line
 from planner.simulation.outcome import Outcome, Totals, total
@@ -71,5 +71,5 @@ def least_on_a_line(sessions: Sequence[Session], checkpoints: int, *, main: bool
             evaluated += max(session.least, prompt.length - shared)
             if session.least or prompt.length > shared:
                 visits.append(Visit(prompt.length, shared))
-        evaluated += bounds(visits, checkpoints).upper
+        evaluated += upper_bound(visits, checkpoints)
     return evaluated
