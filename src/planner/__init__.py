@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from planner.errors import PlannerError, PlanRequestError
+from planner.learning import Divergence, Planner
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.request import (
     POLICIES,
@@ -28,6 +29,7 @@ __all__ = [
     "Budget",
     "Candidate",
     "Costs",
+    "Divergence",
     "Eviction",
     "Existing",
     "Kind",
@@ -36,6 +38,7 @@ __all__ = [
     "Plan",
     "PlanRequest",
     "PlanRequestError",
+    "Planner",
     "PlannerError",
     "PolicyName",
     "Restore",

@@ -9,8 +9,6 @@ time too.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -148,6 +146,10 @@ class _Places:
 
 def identity_of(tools: object) -> str | None:
     """A text that is the same for the same tools, as JSON has them; None for none."""
+    # Only those who ask for it pay for loading these.
+    import hashlib
+    import json
+
     if not tools:
         return None
     return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
