@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from runtime.engine import Completion, Engine
     from runtime.errors import (
         ContextFull,
+        DeadEnd,
         DecodeError,
         ModelError,
         RequestError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Completion",
     "ContextFull",
+    "DeadEnd",
     "DecodeError",
     "Engine",
     "ModelError",
@@ -46,7 +48,16 @@ __all__ = [
 
 _MODULES = {
     "engine": ("Completion", "Engine"),
-    "errors": ("ContextFull", "DecodeError", "ModelError", "RequestError", "RunError", "StateError", "StoreFull"),
+    "errors": (
+        "ContextFull",
+        "DeadEnd",
+        "DecodeError",
+        "ModelError",
+        "RequestError",
+        "RunError",
+        "StateError",
+        "StoreFull",
+    ),
     "media": ("Projector",),
     "report": ("Report",),
     "requests": ("Request", "read_requests"),

@@ -4,6 +4,7 @@
     ├── ModelError        a model file cannot be loaded or a context cannot be made from it
     ├── RequestError      a request cannot be served as it stands; names its line and field
     │   └── ContextFull   … because the prompt does not fit the context
+    ├── DeadEnd           the grammar of an answer leaves no token to go on with
     ├── DecodeError       llama.cpp failed to evaluate a batch
     ├── StateError        a saved state is not the one asked for, or llama.cpp refuses it
     └── StoreFull         a checkpoint would not fit the budget, so it was not taken
@@ -43,6 +44,13 @@ class ContextFull(RequestError):
         super().__init__("messages", f"the prompt has {prompt_tokens} tokens, the context holds {n_ctx}")
         self.prompt_tokens = prompt_tokens
         self.n_ctx = n_ctx
+
+
+class DeadEnd(RunError):
+    """A grammar allows neither an end here nor any token of the model's vocabulary."""
+
+    def __init__(self) -> None:
+        super().__init__("grammar: no token of this model can follow the answer so far, and it may not end here")
 
 
 class DecodeError(RunError):
