@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.runtime.store.records import IDENTITY, fresh, make_record, same
 
-from runtime.store import DiskTier, StateRefused, TierError, TierFull
+from runtime.store import DiskTier, StateRefused, TierError, TierFull, disk
 from runtime.store.record import HEAD_BYTES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -172,6 +172,14 @@ def test_a_draft_that_is_being_written_counts_and_stays(tier):
     assert draft.exists()
 
 
+def test_a_draft_has_its_whole_size_before_anything_is_written(tier, monkeypatch):
+    sizes = []
+    write = disk._write
+    monkeypatch.setattr(disk, "_write", lambda *arguments: (sizes.append(tier.status().bytes), write(*arguments)))
+    put(tier, 1)
+    assert sizes == [SIZE]
+
+
 def test_a_lock_that_is_never_released_is_an_error_and_not_a_wait_without_end(tier, monkeypatch):
     monkeypatch.setattr("runtime.store.disk._LOCK_SECONDS", 0.05)
     with locked(tier.directory / ".lock"), pytest.raises(TierError, match="another process has held"):
@@ -268,10 +276,12 @@ for kill in range(kills):
         write_for_ever(write, 1 + 1000 * kill)
         os._exit(1)
     os.close(write)
-    time.sleep(random.uniform(0.001, 0.03))
+    # Once it is at work, which takes an unknown time to begin with.
+    confirmed = b"".join(os.read(read, 1 << 16) for _ in range(random.randrange(1, 4)))
+    time.sleep(random.uniform(0, 0.004))
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    confirmed = b"".join(iter(lambda: os.read(read, 65536), b"")).decode().splitlines()
+    confirmed += b"".join(iter(lambda: os.read(read, 1 << 16), b""))
     os.close(read)
 
     print("mid-write" if drafts() else "between")
@@ -284,22 +294,22 @@ for kill in range(kills):
         n_logits = 0 if record.logits is None else 1000
         assert same(record, make_record(name.n_tokens, 300_000, n_logits))
         there[name.n_tokens] = n_logits
-    if confirmed:
-        serial, n_logits = map(int, confirmed[-1].split())
-        assert there[serial] >= n_logits, "a state that was reported as written is gone"
+    serial, n_logits = map(int, confirmed.splitlines()[-1].split())
+    assert there[serial] >= n_logits, "a state that was reported as written is gone"
 """
 
 
 def test_a_writer_killed_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path):
     seed = int.from_bytes(os.urandom(4), "little")
-    result = run(KILLS, tmp_path / "states", 100, seed)
+    result = run(KILLS, tmp_path / "states", 60, seed)
     assert result.returncode == 0, f"seed {seed}: {result.stderr}"
-    assert result.stdout.count("mid-write") > 10
+    assert result.stdout.count("mid-write") > 5
 
 
 # Several processes put and load at once, while this one checks the budget.
 TOGETHER = """
 import os, random, sys
+from runtime.store import disk
 from runtime.store import DiskTier, StateRefused
 from tests.runtime.store.records import IDENTITY, fresh, make_record, same
 

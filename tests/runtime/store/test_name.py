@@ -20,7 +20,8 @@ def test_keys_are_equal_exactly_where_the_tokens_before_are(a, b):
 
 
 def test_a_key_does_not_depend_on_what_else_is_asked_for():
-    assert prefix_keys(range(100), [70])[70] == prefix_keys(range(100), [3, 70, 90])[70]
+    media = [Medium(10, 20, "cat")]
+    assert prefix_keys(range(100), [70], media)[70] == prefix_keys(range(100), [3, 50, 70, 90], media)[70]
 
 
 def test_without_media_a_key_is_the_digest_of_the_tokens():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def retry(action):
         try:
             return action()
         except TierError:
-            threading.Event().wait(0.01)
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize("n_logits", [0, 100])
@@ -220,28 +221,30 @@ def test_a_server_that_is_left_alone_is_not_asked(redis_server):
     assert first.value.reason == second.value.reason
 
 
-def test_a_server_that_sends_a_byte_now_and_then_is_given_up():
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_hung_up_on():
     """Each byte arrives in time, so the limits of the socket never strike."""
-    over = threading.Event()
+    hung_up = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def trickle():
             connection, _ = listener.accept()
             with connection:
-                while not over.wait(0.02):
+                for _ in range(500):
                     try:
                         connection.sendall(b"+")
                     except OSError:
-                        break
+                        hung_up.set()
+                        return
+                    time.sleep(0.02)
 
         thread = threading.Thread(target=trickle)
         thread.start()
         tier = RedisTier(f"redis://127.0.0.1:{listener.getsockname()[1]}", bytes_limit=1, timeout=0.2)
         with pytest.raises(TierError, match="no answer within"):
             tier.names()
-        over.set()
         thread.join()
         tier.close()
+    assert hung_up.is_set()
 
 
 def test_a_buffer_is_not_touched_after_a_load_was_given_up(redis_server, impatient):

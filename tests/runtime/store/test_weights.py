@@ -19,15 +19,20 @@ def model(tmp_path_factory):
     return path
 
 
-def changed(model, tmp_path, offset):
-    """A copy of the file with one bit flipped."""
+@pytest.fixture
+def flip(model, tmp_path):
+    """Flips the same bit of one byte of a copy of the model, whose path it gives."""
     copy = shutil.copy(model, tmp_path / "changed.gguf")
-    with open(copy, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
-    return copy
+
+    def at(offset):
+        with open(copy, "r+b") as file:
+            file.seek(offset)
+            byte = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([byte ^ 1]))
+        return copy
+
+    return at
 
 
 def test_the_same_model_is_the_same_wherever_it_lies(model, tmp_path):
@@ -50,27 +55,28 @@ def test_another_template_is_the_same_model(model, tmp_path):
     assert read_weights(tmp_path / "other.gguf") == read_weights(model)
 
 
-def test_a_change_at_either_end_of_any_tensor_is_seen(model, tmp_path):
+def test_a_change_at_either_end_of_any_tensor_is_seen(model, flip):
     before = read_weights(model)
     for tensor in GGUFReader(model).tensors:
         for offset in (tensor.data_offset, tensor.data_offset + int(tensor.n_bytes) - 1):
-            after = read_weights(changed(model, tmp_path, offset))
+            after = read_weights(flip(offset))
+            flip(offset)
             assert after.tensors != before.tensors, tensor.name
             assert after.vocabulary == before.vocabulary
 
 
-def test_a_changed_word_of_the_vocabulary_is_seen(model, tmp_path):
+def test_a_changed_word_of_the_vocabulary_is_seen(model, flip):
     field = GGUFReader(model).fields["tokenizer.ggml.tokens"]
     longest = max((bytes(field.parts[index]) for index in field.data), key=len)
-    after = read_weights(changed(model, tmp_path, model.read_bytes().index(longest)))
+    after = read_weights(flip(model.read_bytes().index(longest)))
     before = read_weights(model)
     assert after.vocabulary != before.vocabulary
     assert (after.tensors, after.architecture) == (before.tensors, before.architecture)
 
 
-def test_a_changed_hyperparameter_is_seen(model, tmp_path):
+def test_a_changed_hyperparameter_is_seen(model, flip):
     field = GGUFReader(model).fields["qwen35.rope.freq_base"]
-    after = read_weights(changed(model, tmp_path, field.offset + len("qwen35.rope.freq_base") + 8 + 4))
+    after = read_weights(flip(field.offset + len("qwen35.rope.freq_base") + 8 + 4))
     before = read_weights(model)
     assert after.architecture != before.architecture
     assert (after.tensors, after.vocabulary) == (before.tensors, before.vocabulary)
@@ -86,3 +92,8 @@ def test_a_file_that_ends_among_its_tensors_descriptions_is_named(model, tmp_pat
     (tmp_path / "short.gguf").write_bytes(whole[: end - 200])
     with pytest.raises(SourceError, match=r"short\.gguf.*cut short"):
         read_weights(tmp_path / "short.gguf")
+
+
+def test_a_tensor_of_another_name_is_another_tensor(model, flip):
+    after = read_weights(flip(model.read_bytes().index(b"output_norm.weight")))
+    assert after.tensors != read_weights(model).tensors
