@@ -6,10 +6,9 @@ library only, and little of it; the planning modules are loaded by the first pla
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import PlannerError, PlanRequestError
-from planner.learning import Divergence, Planner
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.request import (
     POLICIES,
@@ -23,6 +22,9 @@ from planner.request import (
     PlanRequest,
     PolicyName,
 )
+
+if TYPE_CHECKING:
+    from planner.learning import Divergence, Planner
 
 __all__ = [
     "POLICIES",
@@ -46,6 +48,15 @@ __all__ = [
     "json_schema",
     "plan",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Who only plans need not wait for these.
+    if name in ("Divergence", "Planner"):
+        from planner import learning
+
+        return getattr(learning, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def plan(request: PlanRequest) -> Plan:
