@@ -23,6 +23,7 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 
 _UNICODE_FORMS = frozenset({"NFC", "NFKC"})
 _LOCAL_NORMALIZERS = _UNICODE_FORMS | {"Prepend", "Replace"}
+_AT_SPACES = {"String": " "}
 _LOCAL_PRE_TOKENIZERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation"})
 
 
@@ -211,7 +212,7 @@ def _components(state: Any) -> Iterator[dict[str, Any]]:
 def _is_local(pre_tokenizer: Any) -> bool:
     """Whether text is split by rules that are known to split both sides of a word's end by themselves."""
     return all(
-        splits_locally(part.get("pattern", {}).get("Regex", "?"))
+        part["pattern"] == _AT_SPACES or splits_locally(part["pattern"].get("Regex", "?"))
         if part["type"] == "Split"
         else part["type"] in _LOCAL_PRE_TOKENIZERS
         for part in _components(pre_tokenizer)

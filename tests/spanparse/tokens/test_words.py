@@ -31,10 +31,25 @@ def test_only_ascii_letters_end_words_where_others_may_be_normalised() -> None:
     assert WordEnds([b"a"], normalised=True).last("é x", 0, 3) is None
 
 
+# As DeepSeek V3 and Mistral's Tekken publish them.
+DEEPSEEK_3 = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
 @pytest.mark.parametrize(
     ("pattern", "local"),
     [
         (GPT_2, True),
+        (DEEPSEEK_3, True),
+        ("[一-龥぀-ゟ゠-ヿ]+", True),
+        (TEKKEN, True),
         (r"\s?[!-/:-~\x{FF01}-\x{FF0F}]+", True),
         (r"[\p{L}&&[^\x{1C89}-\x{1C8A}]]+|\s+", False),
         (GPT_2.replace(r"\p{L}", r"[\p{L}&&[^\x{1C89}]]"), True),
