@@ -173,3 +173,10 @@ def test_a_trace_that_is_none_is_named(cli: Run, tmp_path: Path, text: str, comp
 
 def test_conversations_without_a_tokenizer_say_so(cli: Run, dialogues: Path) -> None:
     assert "conversations need a tokenizer" in cli("simulate", dialogues).error
+
+
+@pytest.mark.parametrize("template", ["chatml", "gpt-oss", "gemma4"])
+def test_templates_that_drop_reasoning_stay_within_three_hundredths_of_the_bound(cli: Run, template: str) -> None:
+    options = ("--tokenizer", "hybrid", "--template", template, "--policy", "adaptive", "--policy", "none")
+    ours, none = cli("simulate", "docs/examples/dialogues.jsonl", *options, "--json").json["results"]
+    assert ours["ratio"] <= 1.03 < none["ratio"]
