@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from runtime.errors import RequestError
 from runtime.sampling import GREEDY, Sampling
+from runtime.sampling.schema import schema_grammar
 from spanparse.conversation import load_conversation
 from spanparse.errors import ConversationError
 
 DEFAULT_MAX_TOKENS = 16
 _MAX_FILE_BYTES = 1 << 30
+_TOKEN_ID = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +39,110 @@ class Request:
     cancel_after_tokens: int | None = None
 
 
-class _Line(BaseModel):
-    """What a line holds besides the conversation, which `load_conversation` checks."""
+def _token_ids(value: Any) -> Any:
+    """JSON has no numbers for keys: `{"42": -100}`."""
+    if isinstance(value, dict) and all(isinstance(key, str) and _TOKEN_ID.fullmatch(key) for key in value):
+        return {int(key): bias for key, bias in value.items()}
+    raise ValueError("should be an object of token ids and biases")
 
+
+def _texts(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class _Edge(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class _JsonSchema(_Edge):
+    json_schema: dict[str, Any] = Field(alias="schema")
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class _ResponseFormat(_Edge):
+    """`json_object` means any object; with `json_schema` its `schema` is kept, whatever `strict` says."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _JsonSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> _ResponseFormat:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("json_schema and the type json_schema go together")
+        return self
+
+    def grammar(self) -> str | None:
+        """Raises `RequestError` naming the field of a schema that cannot be kept."""
+        if self.json_schema is not None:
+            return schema_grammar(self.json_schema.json_schema, "response_format.json_schema.schema")
+        return schema_grammar({"type": "object"}) if self.type == "json_object" else None
+
+
+class _Line(_Edge):
+    """What a line holds besides the conversation, which `load_conversation` checks.
+
+    The names are OpenAI's and llama.cpp's. Null is the same as nothing.
+    """
 
     messages: Any
     tools: Any = None
     kwargs: Any = None
     chat_template_kwargs: Any = None
     id: str | None = None
-    max_tokens: int = Field(DEFAULT_MAX_TOKENS, ge=0)
+    max_tokens: int | None = Field(None, ge=0)
+    max_completion_tokens: int | None = Field(None, ge=0)
     temperature: float = Field(0.0, ge=0)
     top_k: int = Field(0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     min_p: float = Field(0.0, ge=0, le=1)
     seed: int = Field(0, ge=0, lt=2**32)
+    typical_p: float = Field(1.0, gt=0, le=1)
+    repeat_penalty: float = Field(1.0, gt=0)
+    repeat_last_n: int = Field(64, ge=0, le=1 << 20)
+    frequency_penalty: float = Field(0.0, ge=-2, le=2)
+    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    logit_bias: Annotated[dict[int, Annotated[float, Field(ge=-100, le=100)]], BeforeValidator(_token_ids)] = {}
+    grammar: str | None = None
+    response_format: _ResponseFormat | None = None
+    stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=64), BeforeValidator(_texts)] = []
+    logprobs: bool = False
+    top_logprobs: int | None = Field(None, ge=0, le=20)
     cancel_after_tokens: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> _Line:
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise ValueError("max_tokens and max_completion_tokens are two names of one limit")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs to be true")
+        if self.grammar is not None and self.response_format is not None:
+            raise ValueError("grammar and response_format exclude each other")
+        return self
+
+    def limit(self) -> int:
+        given = self.max_completion_tokens if self.max_tokens is None else self.max_tokens
+        return DEFAULT_MAX_TOKENS if given is None else given
+
+    def sampling(self) -> Sampling:
+        """Raises `RequestError` for a grammar that cannot be followed and a schema that cannot be kept."""
+        return Sampling(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            seed=self.seed,
+            typical_p=self.typical_p,
+            repeat_penalty=self.repeat_penalty,
+            repeat_last_n=self.repeat_last_n,
+            frequency_penalty=self.frequency_penalty,
+            presence_penalty=self.presence_penalty,
+            logit_bias=tuple(self.logit_bias.items()),
+            grammar=self.response_format.grammar() if self.response_format else self.grammar,
+            stop=tuple(self.stop),
+            top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )
 
 
 def read_requests(path: str | os.PathLike[str]) -> list[Request]:
@@ -96,13 +186,17 @@ def _parse(text: bytes, where: str, default_id: str) -> Request:
     if not isinstance(body, dict):
         raise RequestError(where, "should be an object with messages")
     try:
-        line = _Line.model_validate(body)
+        line = _Line.model_validate({key: value for key, value in body.items() if value is not None})
+        sampling = line.sampling()
         conversation = load_conversation(body)
+    except RequestError as error:
+        raise RequestError(f"{where}, {error.where}", error.reason) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        field_name = ".".join(str(step) for step in first["loc"])
         reason = {"missing": "missing", "extra_forbidden": "no such field"}.get(first["type"], first["msg"])
-        raise RequestError(f"{where}, {field_name}", reason) from error
+        reason = reason.removeprefix("Value error, ")
+        field_name = ".".join(str(step) for step in first["loc"])
+        raise RequestError(f"{where}, {field_name}" if field_name else where, reason) from error
     except ConversationError as error:
         raise RequestError(f"{where}, {error.where}", error.reason) from error
     return Request(
@@ -110,7 +204,7 @@ def _parse(text: bytes, where: str, default_id: str) -> Request:
         tools=conversation.tools,
         kwargs=conversation.kwargs,
         id=default_id if line.id is None else line.id,
-        max_tokens=line.max_tokens,
-        sampling=Sampling(line.temperature, line.top_k, line.top_p, line.min_p, line.seed),
+        max_tokens=line.limit(),
+        sampling=sampling,
         cancel_after_tokens=line.cancel_after_tokens,
     )

@@ -9,6 +9,7 @@ import pytest
 from runtime.errors import RequestError
 from runtime.requests import parse_requests, read_requests
 from runtime.sampling import Sampling
+from runtime.sampling.schema import schema_grammar
 
 USER = {"role": "user", "content": "Hello"}
 
@@ -38,12 +39,65 @@ def test_every_field_of_a_line_is_kept():
             "top_p": 0.5,
             "min_p": 0.1,
             "seed": 3,
+            "typical_p": 0.9,
+            "repeat_penalty": 1.1,
+            "repeat_last_n": 32,
+            "frequency_penalty": -0.5,
+            "presence_penalty": 2,
+            "logit_bias": {"42": -100, "7": 0.5},
+            "grammar": 'root ::= "a"',
+            "stop": ["\n", "END"],
+            "logprobs": True,
+            "top_logprobs": 3,
             "cancel_after_tokens": 1000,
         }
     )
     assert (request.id, request.tools, request.kwargs) == ("a", tools, {"enable_thinking": False})
     assert (request.max_tokens, request.cancel_after_tokens) == (0, 1000)
-    assert request.sampling == Sampling(1.0, 5, 0.5, 0.1, 3)
+    assert request.sampling == Sampling(
+        temperature=1.0,
+        top_k=5,
+        top_p=0.5,
+        min_p=0.1,
+        seed=3,
+        typical_p=0.9,
+        repeat_penalty=1.1,
+        repeat_last_n=32,
+        frequency_penalty=-0.5,
+        presence_penalty=2.0,
+        logit_bias=((42, -100.0), (7, 0.5)),
+        grammar='root ::= "a"',
+        stop=("\n", "END"),
+        top_logprobs=3,
+    )
+
+
+def test_fields_have_their_other_names_and_forms():
+    (request,) = parse({"messages": [USER], "max_completion_tokens": 5, "stop": "x", "logprobs": True})
+    assert request.max_tokens == 5
+    assert (request.sampling.stop, request.sampling.top_logprobs) == (("x",), 0)
+
+
+def test_null_is_the_same_as_nothing():
+    fields = ("stop", "logit_bias", "logprobs", "max_tokens", "temperature", "response_format", "seed", "tools", "id")
+    (request,) = parse({"messages": [USER], **dict.fromkeys(fields)})
+    assert (request.max_tokens, request.sampling, request.id) == (16, Sampling(), "1")
+
+
+@pytest.mark.parametrize(
+    ("response_format", "expected"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, schema_grammar({"type": "object"})),
+        (
+            {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {"type": "integer"}}},
+            schema_grammar({"type": "integer"}),
+        ),
+    ],
+)
+def test_a_response_format_becomes_a_grammar(response_format, expected):
+    (request,) = parse({"messages": [USER], "response_format": response_format})
+    assert request.sampling.grammar == expected
 
 
 def test_blank_lines_are_skipped_and_counted():
@@ -65,6 +119,40 @@ def test_blank_lines_are_skipped_and_counted():
         ({"messages": [USER], "top_p": 0}, "r.jsonl line 2, top_p: Input should be greater than 0"),
         (b'{"messages": [], "temperature": NaN}', "r.jsonl line 2, temperature: Input should be a finite number"),
         ({"messages": [USER], "cancel_after": 5}, "r.jsonl line 2, cancel_after: no such field"),
+        ({"messages": [USER], "stop": ""}, "r.jsonl line 2, stop.0: String should have at least 1 character"),
+        ({"messages": [USER], "stop": [3]}, "r.jsonl line 2, stop.0: Input should be a valid string"),
+        ({"messages": [USER], "logit_bias": {"x": 1}}, "r.jsonl line 2, logit_bias: should be an object of token ids"),
+        ({"messages": [USER], "logit_bias": [1]}, "r.jsonl line 2, logit_bias: should be an object of token ids"),
+        (
+            {"messages": [USER], "logit_bias": {"7": 101}},
+            "r.jsonl line 2, logit_bias.7: Input should be less than or eq",
+        ),
+        ({"messages": [USER], "frequency_penalty": 3}, "r.jsonl line 2, frequency_penalty: Input should be less than"),
+        ({"messages": [USER], "repeat_penalty": 0}, "r.jsonl line 2, repeat_penalty: Input should be greater than 0"),
+        ({"messages": [USER], "top_logprobs": 3}, "r.jsonl line 2: top_logprobs needs logprobs to be true"),
+        (
+            {"messages": [USER], "logprobs": True, "top_logprobs": 21},
+            "r.jsonl line 2, top_logprobs: Input should be less",
+        ),
+        ({"messages": [USER], "max_tokens": 1, "max_completion_tokens": 1}, "r.jsonl line 2: max_tokens and max_compl"),
+        ({"messages": [USER], "grammar": "root ::= x"}, "r.jsonl line 2, grammar: line 1: there is no rule named x"),
+        ({"messages": [USER], "grammar": ""}, "r.jsonl line 2, grammar: there is no rule named root"),
+        (
+            {"messages": [USER], "grammar": 'root ::= "a"', "response_format": {"type": "text"}},
+            "r.jsonl line 2: grammar and response_format exclude each other",
+        ),
+        (
+            {"messages": [USER], "response_format": {"type": "xml"}},
+            "r.jsonl line 2, response_format.type: Input should",
+        ),
+        (
+            {"messages": [USER], "response_format": {"type": "json_schema"}},
+            "r.jsonl line 2, response_format: json_schema and the type json_schema go together",
+        ),
+        (
+            {"messages": [USER], "response_format": {"type": "json_schema", "json_schema": {"schema": {"minimum": 1}}}},
+            "r.jsonl line 2, response_format.json_schema.schema.minimum: a grammar cannot keep this",
+        ),
         ({"messages": [USER], "tools": [{}]}, "r.jsonl line 2, tools[0].function: missing"),
     ],
 )

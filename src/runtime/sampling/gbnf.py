@@ -11,7 +11,8 @@ import re
 import sys
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple, NoReturn, final
+from itertools import groupby
+from typing import NoReturn, final
 
 MAX_CHARACTERS = 1 << 18
 _MAX_RULES = 10_000  # llama.cpp follows chains of rules by recursion
@@ -31,23 +32,19 @@ class GrammarFault(Exception):
     """Why a grammar is refused, in words that name the line or the rule."""
 
 
-class _Rule(NamedTuple):
-    """What stands at the place of a reference, for the question what may come first."""
-
-    name: str
+_Alternatives = list[list[str | None]]
+"""Sequences of items, of which one has to come: names of rules, and None for a character."""
 
 
-@dataclass(slots=True)
-class _Group:
-    """Alternatives, each a sequence; the whole may be left out if `optional`, and come without end if `endless`."""
+@dataclass(frozen=True, slots=True)
+class _Grammar:
+    """Rules by name. Groups and repetitions are rules of their own, with names that no rule in the text can have.
 
-    alternatives: list[list[_Item]]
-    optional: bool = False
-    endless: bool = False
+    `endless` are the rules that repeat their only item without end.
+    """
 
-
-_Item = _Rule | _Group | None
-"""None is a character."""
+    rules: dict[str, _Alternatives]
+    endless: list[str]
 
 
 def check_grammar(text: str) -> None:
@@ -56,61 +53,71 @@ def check_grammar(text: str) -> None:
         raise GrammarFault(f"longer than {MAX_CHARACTERS} characters")
     if "\0" in text or re.search("[\ud800-\udfff]", text):
         raise GrammarFault("holds a NUL or half of a surrogate pair")
-    rules = _Parser(text).parse()
-    if "root" not in rules:
+    grammar = _Parser(text).parse()
+    if "root" not in grammar.rules:
         raise GrammarFault("there is no rule named root")
-    for name, group in rules.items():
-        if _repeats_nothing(group, rules):
-            raise GrammarFault(f"rule {name} repeats without end what may be empty")
-    _check_recursion(rules)
+    _check_repetitions(grammar)
+    _check_recursion(grammar.rules)
 
 
-def _repeats_nothing(group: _Group, rules: dict[str, _Group]) -> bool:
-    """Whether something with an empty alternative is repeated without end, which llama.cpp takes for left recursion."""
-    inside = [item for alternative in group.alternatives for item in alternative]
-    if group.endless and inside:
-        (item,) = inside
-        repeated = rules[item.name] if isinstance(item, _Rule) else item
-        if repeated is not None and (repeated.optional or [] in repeated.alternatives):
-            return True
-    return any(isinstance(item, _Group) and _repeats_nothing(item, rules) for item in inside)
+def _check_repetitions(grammar: _Grammar) -> None:
+    """Nothing with an empty alternative is repeated without end, which llama.cpp takes for left recursion."""
+    for name in grammar.endless:
+        repeated = grammar.rules[name][0][0]
+        if repeated is not None and [] in grammar.rules[repeated]:
+            raise GrammarFault(f"rule {_written(name)} repeats without end what may be empty")
 
 
-def _check_recursion(rules: dict[str, _Group]) -> None:
+def _check_recursion(rules: dict[str, _Alternatives]) -> None:
     """No rule may begin with itself: the parser would have to choose how often before it has read anything."""
-    empty: set[str] = set()
-    while found := {name for name, group in rules.items() if name not in empty and _may_be_empty(group, empty)}:
-        empty |= found
-    firsts = {name: _first_rules(group, empty) for name, group in rules.items()}
+    empty = _empty_rules(rules)
+    firsts: dict[str, set[str]] = {name: set() for name in rules}
+    for name, alternatives in rules.items():
+        for sequence in alternatives:
+            for item in sequence:
+                if item is None:
+                    break
+                firsts[name].add(item)
+                if item not in empty:
+                    break
     try:
         TopologicalSorter(firsts).prepare()
     except CycleError as error:
-        cycle = " → ".join(reversed(error.args[1]))
+        cycle = " → ".join(name for name, _ in groupby(map(_written, reversed(error.args[1]))))
         raise GrammarFault(f"left recursion: a rule begins with itself ({cycle})") from None
 
 
-def _may_be_empty(item: _Item, empty: set[str]) -> bool:
-    if isinstance(item, _Rule):
-        return item.name in empty
-    if item is None:
-        return False
-    return item.optional or any(
-        all(_may_be_empty(part, empty) for part in alternative) for alternative in item.alternatives
-    )
+def _empty_rules(rules: dict[str, _Alternatives]) -> set[str]:
+    """The rules that may derive nothing, in time that grows with the grammar alone."""
+    waiting: dict[str, list[tuple[str, list[str]]]] = {}
+    empty: set[str] = set()
+    found: list[str] = []
+    for name, alternatives in rules.items():
+        for sequence in alternatives:
+            if None not in sequence:
+                rest = [item for item in sequence if item is not None]
+                if rest:
+                    waiting.setdefault(rest[-1], []).append((name, rest))
+                else:
+                    found.append(name)
+    while found:
+        name = found.pop()
+        if name in empty:
+            continue
+        empty.add(name)
+        for owner, rest in waiting.pop(name, ()):
+            while rest and rest[-1] in empty:
+                rest.pop()
+            if rest:
+                waiting.setdefault(rest[-1], []).append((owner, rest))
+            else:
+                found.append(owner)
+    return empty
 
 
-def _first_rules(group: _Group, empty: set[str]) -> set[str]:
-    """The rules that a group may begin with."""
-    found: set[str] = set()
-    for alternative in group.alternatives:
-        for item in alternative:
-            if isinstance(item, _Rule):
-                found.add(item.name)
-            elif item is not None:
-                found |= _first_rules(item, empty)
-            if not _may_be_empty(item, empty):
-                break
-    return found
+def _written(name: str) -> str:
+    """The rule of the text that a group or repetition stands in."""
+    return name.split("(")[0]
 
 
 @final
@@ -122,67 +129,74 @@ class _Parser:
         self._at = 0
         self._elements = 0
         self._symbols = 0
+        self._rule = ""
+        self._rules: dict[str, _Alternatives] = {}
+        self._endless: list[str] = []
         self._known: set[str] = set()
         self._used: dict[str, int] = {}
 
-    def parse(self) -> dict[str, _Group]:
-        rules: dict[str, _Group] = {}
+    def parse(self) -> _Grammar:
         self._skip(_SPACE_AND_LINES)
         while self._at < len(self._text):
-            name = self._name() or self._fail("a rule's name is missing")
+            self._rule = self._name() or self._fail("a rule's name is missing")
             self._skip(_SPACE)
             if not self._take("::="):
-                self._fail(f"::= is missing after {name}")
+                self._fail(f"::= is missing after {self._rule}")
             self._skip(_SPACE_AND_LINES)
-            rules[name] = self._alternatives(0)
+            self._rules[self._rule] = self._alternatives(0)
             if self._at < len(self._text) and self._text[self._at] not in "\r\n":
                 self._fail(f"cannot read {self._text[self._at]!r}")
             self._skip(_SPACE_AND_LINES)
         for name, at in self._used.items():
-            if name not in rules:
+            if name not in self._rules:
                 self._fail(f"there is no rule named {name}", at)
-        return rules
+        return _Grammar(self._rules, self._endless)
 
-    def _alternatives(self, depth: int) -> _Group:
+    def _alternatives(self, depth: int) -> _Alternatives:
         if depth > _MAX_DEPTH:
             self._fail(f"parentheses are nested more than {_MAX_DEPTH} deep")
-        group = _Group([self._sequence(depth)])
+        alternatives = [self._sequence(depth)]
         while self._take("|"):
             self._skip(_SPACE_AND_LINES)
-            group.alternatives.append(self._sequence(depth))
-        return group
+            alternatives.append(self._sequence(depth))
+        return alternatives
 
-    def _sequence(self, depth: int) -> list[_Item]:
+    def _sequence(self, depth: int) -> list[str | None]:
         space = _SPACE_AND_LINES if depth else _SPACE
-        items: list[_Item] = []
+        items: list[str | None] = []
         size, made = 0, 1  # of the item before: its elements, and the rules it stands for
         while (character := self._text[self._at : self._at + 1]) and character not in "|)\r\n":
             if (times := self._repetition()) is not None:
-                made = self._repeat(times, size, made)
+                size, made = self._repeat(times, size, made)
                 repeated = items.pop()
-                if times[1] == 0:
-                    size = 0
-                else:
-                    items.append(_Group([[repeated]], optional=not times[0], endless=times[1] is None))
+                if times[1] != 0:
+                    name = self._add([[repeated]] if times[0] else [[repeated], []])
+                    items.append(name)
+                    if times[1] is None:
+                        self._endless.append(name)
             else:
-                before, symbols = len(items), self._symbols
+                symbols = self._symbols
                 size, made = self._item(character, items, depth), 1
                 if character == "(":
                     made = self._symbols - symbols
-                size = size if len(items) > before else 0
                 self._count(size)
             self._skip(space)
         self._count(1)
         return items
 
-    def _item(self, character: str, items: list[_Item], depth: int) -> int:
+    def _add(self, alternatives: _Alternatives) -> str:
+        name = f"{self._rule}({len(self._rules)}"
+        self._rules[name] = alternatives
+        return name
+
+    def _item(self, character: str, items: list[str | None], depth: int) -> int:
         """Read one item; how many elements llama.cpp keeps of it."""
         start = self._at
         self._at += 1
         if character == "(":
             self._symbols += 1
             self._skip(_SPACE_AND_LINES)
-            items.append(self._alternatives(depth + 1))
+            items.append(self._add(self._alternatives(depth + 1)))
             if not self._take(")"):
                 self._fail("a parenthesis is not closed", start)
             return 1
@@ -204,7 +218,7 @@ class _Parser:
             self._fail("tokens (<…>) are not supported, only characters", start)
         self._at = start
         name = self._name() or self._fail(f"cannot read {character!r}")
-        items.append(_Rule(name))
+        items.append(name)
         self._used.setdefault(name, start)
         return 1
 
@@ -254,7 +268,8 @@ class _Parser:
         self._at = match.end()
         return least, most
 
-    def _repeat(self, times: tuple[int, int | None], size: int, made: int) -> int:
+    def _repeat(self, times: tuple[int, int | None], size: int, made: int) -> tuple[int, int]:
+        """The elements and the rules that an item of `size` elements and `made` rules stands for when repeated."""
         if not size:
             self._fail("nothing stands before a repetition")
         least, most = times
@@ -264,7 +279,7 @@ class _Parser:
         optional = 1 if most is None else most - least
         self._symbols += optional
         self._count(least * size + optional * (size + 3))
-        return made * total
+        return least * size + (optional > 0), made * total
 
     def _count(self, elements: int) -> None:
         self._elements += elements

@@ -49,6 +49,7 @@ REFUSED = [
     ('root ::= "a"{50}{50}', "line 1: repetitions within repetitions"),
     ("root ::= " + "[a-z]{2000} " * 200, "line 1: more than 200000 elements"),
     ("root ::= " + "(" * 101 + '"a"' + ")" * 101, "line 1: parentheses are nested more than 100 deep"),
+    ('root ::= "a"' + "+" * 1000, "line 1: more than 200000 elements"),
     ("root ::= [z-a]", "line 1: a range ends before it begins"),
     ("root ::= <|end|>", r"line 1: tokens \(<…>\) are not supported"),
     ('root ::= "a" !<[5]>', r"line 1: tokens \(<…>\) are not supported"),
