@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
+from spanparse.assembly import Doubts, assemble
 from spanparse.errors import TemplateError, TemplateRefused
-from spanparse.families import Family, bos_of, family_of
+from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
-from spanparse.ownership.layout import Layouts
-from spanparse.ownership.notes import displaced_messages
 from spanparse.ownership.owners import Ownership, assign_owners
-from spanparse.ownership.parts import preamble_parts
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owner_of
-from spanparse.ownership.turns import find_turns
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.environment import switch_only_adds
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
-from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
-
-_new = tuple.__new__
-_OWNER: Final = attrgetter("owner")
-_LEADING = ("system", "developer")
-_BARRIERS: Mapping[str, BarrierKind] = {
-    "system": "system_start",
-    "developer": "developer_start",
-    "user": "user_start",
-    "assistant": "assistant_start",
-    "tool": "tool_start",
-}
+from spanparse.spans import Rendering
+from spanparse.trail import Head, Marking, grown_ownership, head_of, said_by
 
 
 def request_of(
@@ -62,22 +46,30 @@ def parse(
     clock: datetime.datetime = DEFAULT_CLOCK,
     limits: Limits = DEFAULT_LIMITS,
     verify: bool = True,
+    previous: Rendering | None = None,
 ) -> Rendering:
     """Render `messages` and find the span of every message and part.
 
     `messages` and `tools` are OpenAI-style; `Request` says how a template sees them. `verify` compares the marked
     render with a plain one; without it no check backs the word exact, so a caller that turns it off must have another
-    reason to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`;
-    all renders that a parse takes share the `seconds` of `limits`.
+    reason to trust the template. `previous` is an earlier rendering of the same conversation: what is found about
+    messages that stand in both is taken over from it, which saves time and changes nothing. Raises `TemplateError`,
+    `TemplateRefused` (naming the message) or `TemplateLimit`; all renders that a parse takes share the `seconds` of
+    `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
     )
-    return parse_request(template, request, limits=limits, verify=verify)
+    return parse_request(template, request, limits=limits, verify=verify, previous=previous)
 
 
 def parse_request(
-    template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS, verify: bool = True
+    template: TemplateSource,
+    request: Request,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify: bool = True,
+    previous: Rendering | None = None,
 ) -> Rendering:
     """`parse` for a request that is already put together."""
     limits = limits.started()
@@ -87,11 +79,20 @@ def parse_request(
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
     roles = [str(message.get("role")) for message in request.messages]
-    ownership = assign_owners(
-        plain, text._runs, roles, family.starts, bos, lambda k: _shown_without(k, plain, template, request, limits)
-    )
-    doubts = _doubts(text, request, ownership, reason, unmarked)
-    return _assemble(plain, request, family, ownership, doubts, bos)
+    marking = Marking(template.text, plain, text._runs, bos, roles, [*map(said_by, request.messages)])
+
+    def shown_without(index: int) -> int | None:
+        return _shown_without(index, plain, template, request, limits)
+
+    head = ownership = None
+    if previous is not None and previous._trail is not None and reason is None and not unmarked:
+        head = head_of(previous._trail, marking)
+    if head is not None:
+        ownership = grown_ownership(head, marking, family.starts, shown_without)
+    if ownership is None:
+        head, ownership = None, assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
+    doubts = _doubts(text, request, ownership, reason, unmarked, head)
+    return assemble(request, family, marking, ownership, doubts, head)
 
 
 def _marked(
@@ -180,122 +181,18 @@ def _asked_for(runs: Sequence[Run]) -> int:
     return begin
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubts:
-    """Why spans may be wrong: a reason for all messages, or for some."""
-
-    everywhere: str | None
-    messages: Mapping[int, str]
-
-
 def _doubts(
-    text: Marked, request: Request, ownership: Ownership, reason: str | None, unmarked: Sequence[str]
-) -> _Doubts:
+    text: Marked,
+    request: Request,
+    ownership: Ownership,
+    reason: str | None,
+    unmarked: Sequence[str],
+    head: Head | None,
+) -> Doubts:
     found: dict[int, str] = dict.fromkeys(ownership.unclear, "owner-unclear")
     for index in lost_messages(text, request, unmarked):
         found[index] = "origin-lost"
-    for run in misplaced_runs(text, request):
+    for run in misplaced_runs(text, request, head.at if head else 0):
         if run.origin.message is not None:
             found[run.origin.message] = "origin-mismatch"
-    return _Doubts(reason, found)
-
-
-def _assemble(
-    plain: str, request: Request, family: Family, ownership: Ownership, doubts: _Doubts, bos: str
-) -> Rendering:
-    segments = ownership.segments
-    pieces = [list(piece) for _, piece in groupby(segments, key=_OWNER)]
-    owned: dict[int, list[list[Segment]]] = {}
-    for piece in pieces:
-        owned.setdefault(owner_of(piece), []).append(piece)
-    before = [segment for piece in owned.pop(PREAMBLE, ()) for segment in piece]
-    generated = owned.pop(GENERATION_PROMPT, None)
-    generation = Piece(generated[0][0].start, generated[-1][-1].end) if generated else None
-    shown = [piece for piece in pieces if owner_of(piece) >= 0]
-    roles = [str(message.get("role")) for message in request.messages]
-    turns = find_turns(plain, shown, ownership.starts, roles, plain[generation.start :] if generation else "")
-    layouts = Layouts(displaced_messages(list(owned)))
-    messages = []
-    for index, message in enumerate(request.messages):
-        mine = owned.get(index, ())
-        parts, notes = layouts.describe(
-            index, message, mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
-        )
-        if index in turns.merged:
-            notes = ("merged", *notes)
-        reason = doubts.everywhere or doubts.messages.get(index)
-        ranges = tuple([_new(Piece, (piece[0].start, piece[-1].end)) for piece in mine])
-        messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, notes))
-    preamble = Preamble(
-        before[0].start if before else 0, before[-1].end if before else 0, preamble_parts(before, plain, bos)
-    )
-    system_end = _system_end(pieces, messages, preamble)
-    reason = doubts.everywhere or next((message.reason for message in messages if message.reason), None)
-    return Rendering(
-        text=plain,
-        family=family.name,
-        exact=reason is None,
-        reason=reason,
-        preamble=preamble,
-        messages=tuple(messages),
-        generation_prompt=generation,
-        barriers=_barriers(pieces, roles, system_end),
-        system_end=system_end,
-        caller_text=_caller_text(segments),
-        notes=("tools dropped",) if request.tools and not any(segment.is_tools for segment in segments) else (),
-    )
-
-
-def _system_end(pieces: Sequence[Sequence[Segment]], messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
-    """The later end of the system texts in front of the conversation and of the tools block, wherever that stands."""
-    end = None
-    for piece in pieces:
-        owner = owner_of(piece)
-        if owner == PREAMBLE:
-            shown = any(part.kind != "bos" for part in preamble.parts)
-        else:
-            shown = owner >= 0 and messages[owner].role in _LEADING
-            if not shown:
-                break
-        if shown:
-            end = piece[-1].end
-    ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
-    for message in messages:
-        if message.role not in _LEADING:
-            break
-        ends.append(message.end or 0)
-    return max((*ends, end or 0)) or None
-
-
-def _barriers(pieces: Sequence[Sequence[Segment]], roles: Sequence[str], system_end: int | None) -> tuple[Barrier, ...]:
-    barriers = []
-    for piece in pieces[1:]:
-        offset, owner = piece[0].start, owner_of(piece)
-        if owner == GENERATION_PROMPT:
-            kind: BarrierKind = "generation_prompt"
-        elif owner == PREAMBLE:
-            kind = "preamble"
-        else:
-            kind = _BARRIERS.get(roles[owner], "user_start")
-        if offset == system_end:
-            kind = "system_end"
-        barriers.append(_new(Barrier, (offset, kind, owner if owner >= 0 else None, None)))
-    return tuple(barriers)
-
-
-def _caller_text(segments: Sequence[Segment]) -> tuple[Piece, ...]:
-    """Ranges whose characters came from fields other than a role."""
-    ranges: list[Piece] = []
-    begin = end = -1
-    for segment in segments:
-        path, literal, _ = segment.origin
-        if literal or path[-1] == "role":
-            continue
-        if segment.start != end:
-            if end > begin:
-                ranges.append(_new(Piece, (begin, end)))
-            begin = segment.start
-        end = segment.end
-    if end > begin:
-        ranges.append(Piece(begin, end))
-    return tuple(ranges)
+    return Doubts(reason, found)

@@ -50,13 +50,13 @@ def common_prefix(a: str, b: str) -> int:
     return low
 
 
-def misplaced_runs(text: Marked, request: Request) -> list[Run]:
-    """Runs that claim to be a verbatim copy of a field and are not: always empty unless this package has a bug."""
+def misplaced_runs(text: Marked, request: Request, first: int = 0) -> list[Run]:
+    """Runs from place `first` on that claim to copy a field and do not: always empty unless this package has a bug."""
     plain = str.__str__(text)
     known: Origin | None = None
     value: Any = None
     wrong = []
-    for run in text._runs:
+    for run in text._runs[first:]:
         start, end, origin, source = run
         if source < 0:
             continue

@@ -6,7 +6,7 @@ All offsets count characters (Python code points) of `Rendering.text`; every ran
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 PartKind = Literal[
     "header",
@@ -116,6 +116,7 @@ class Rendering:
     template's own literals, sorted and disjoint; roles do not count, since templates build control tokens from them.
     `notes` says what holds for no single message: `tools dropped`.
     `system_end` is the later end of the leading system (developer) messages and the tools block, None without either.
+    `_trail` is what the parse of a grown conversation takes over; copies made by pickle or deepcopy hold None.
     """
 
     text: str
@@ -129,3 +130,4 @@ class Rendering:
     system_end: int | None
     caller_text: tuple[Piece, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = ()
+    _trail: Any = field(repr=False, compare=False, default=None)

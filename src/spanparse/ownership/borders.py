@@ -152,13 +152,12 @@ def _introduces(text: str, segments: Sequence[Segment], place: int, starts: froz
     return any(str.find(text, start, begin, end) >= 0 for start in starts)
 
 
-def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
+def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str], openers: Openers) -> list[Segment]:
     """Give a trailer that a template writes in front of the next message to the message that it ends.
 
     That is text in front of the next message's start marker that opens nothing itself, or, without such a marker, the
     closing markers that the next message begins with; of one without fields, not the end of its own turn.
     """
-    openers = Openers(text, segments)
     result: list[Segment] = []
     border = 0
     for place, segment in enumerate(segments):

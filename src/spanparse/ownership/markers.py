@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from spanparse.ownership.segments import Segment, lead_end
 
@@ -24,28 +26,44 @@ _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
-def learn_starts(text: str, segments: Sequence[Segment]) -> frozenset[str]:
+class Wording(NamedTuple):
+    """What a template writes itself: how often each text, and how often each lead that a message begins with."""
+
+    literals: Counter[str]
+    leads: Counter[str]
+
+
+def wording(text: str, segments: Sequence[Segment]) -> Wording:
+    """The wording of `segments`, before any was given to another owner."""
+    begun: set[int] = set()
+    literals: list[str] = []
+    leads: list[str] = []
+    previous: int | None = None
+    for place, segment in enumerate(segments):
+        owner = segment.owner
+        path, literal, _ = segment.origin
+        if literal and not (path and path[0] == "tools"):
+            literals.append(text[segment.start : segment.end])
+        if owner is None:
+            continue
+        if owner != previous and owner >= 0 and owner not in begun:
+            begun.add(owner)
+            end = lead_end(segments, place, with_role=False)
+            leads.append(text[segment.start : segments[end - 1].end] if end > place else "")
+        previous = owner
+    return Wording(Counter(literals), Counter(leads))
+
+
+def learn_starts(text: str, words: Wording) -> frozenset[str]:
     """The markers that a template writes in front of messages; empty where it writes none.
 
     That is the first marker that no message's lead ends a turn with, every marker that is named after a role or has a
     role's name right behind it (or in front of it, at the beginning of a line), and those that stand in one text with
     it, right in front.
     """
-    starts: set[str] = set()
-    begun: set[int] = set()
-    literals: set[str] = set()
-    previous: int | None = None
-    for place, segment in enumerate(segments):
-        owner = segment.owner
-        if segment.origin.literal and not segment.is_tools:
-            literals.add(text[segment.start : segment.end])
-        if owner is not None and owner >= 0 and owner not in begun and owner != previous:
-            begun.add(owner)
-            end = lead_end(segments, place, with_role=False)
-            starts |= _first_start(text[segment.start : segments[end - 1].end] if end > place else "")
-        previous = owner if owner is not None else previous
-    role_first = {found[0] for literal in literals for found in _ROLE_FIRST.finditer(literal)}
-    return frozenset(starts | _role_markers(literals) | {start for start in role_first if f"\n{start}" in text})
+    starts = {start for lead in words.leads for start in _first_start(lead)}
+    role_first = {found[0] for literal in words.literals for found in _ROLE_FIRST.finditer(literal)}
+    return frozenset(starts | _role_markers(words.literals) | {start for start in role_first if f"\n{start}" in text})
 
 
 # The leads of a conversation's messages are few.
@@ -153,11 +171,16 @@ def is_turn(text: str) -> bool:
 
 
 class Openers:
-    """What the template's own text opens, so that it can be told what a closing marker closes."""
+    """What the template's own text opens, so that it can be told what a closing marker closes.
 
-    def __init__(self, text: str, segments: Iterable[Segment]) -> None:
+    `literals` gives all that the template writes itself; it is asked at the first marker that may close something.
+    `answers` says of each marker asked about whether the template opens what it closes.
+    """
+
+    def __init__(self, text: str, literals: Callable[[], Iterable[str]]) -> None:
+        self.answers: dict[str, bool] = {}
         self._text = text
-        self._segments = segments
+        self._literals = literals
         self._written: str | None = None
         self._names: set[str] = set()
 
@@ -170,20 +193,24 @@ class Openers:
         while (
             (found := _CLOSING.match(self._text, at, end))
             and is_closing(found[0])
-            and (self._opens(found[0]) if _name(found[0]) else turns)
+            and (self.opens(found[0]) if _name(found[0]) else turns)
         ):
             at = found.end()
         return at
 
-    def _opens(self, marker: str) -> bool:
-        if self._written is None:
-            own = {self._text[s.start : s.end] for s in self._segments if s.origin.literal and not s.is_tools}
-            self._written = "\n".join(sorted(own))
-            self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
-        name = _name(marker)
-        return name in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
+    def opens(self, marker: str) -> bool:
+        """Whether the template opens what `marker` closes."""
+        answer = self.answers.get(marker)
+        if answer is None:
+            if self._written is None:
+                self._written = "\n".join(sorted(set(self._literals())))
+                self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
+            answer = _name(marker) in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
+            self.answers[marker] = answer
+        return answer
 
 
+@lru_cache(maxsize=1024)
 def _name(marker: str) -> str:
     """What a marker is called apart from begin and end: `tool outputs` of `<｜tool▁outputs▁end｜>`.
 

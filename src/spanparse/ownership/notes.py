@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from operator import lt
 from typing import Any
 
 from spanparse.ownership.parts import is_media
@@ -54,6 +55,8 @@ def displaced_messages(order: Sequence[int]) -> dict[int, str]:
 
     Those are the messages outside a longest rising subsequence.
     """
+    if all(map(lt, order, order[1:])):
+        return {}
     tails: list[int] = []
     last: list[int] = []
     previous = [-1] * len(order)

@@ -10,8 +10,11 @@ that the template's own loop writes in front of its messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, final
 
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
@@ -22,25 +25,41 @@ from spanparse.ownership.borders import (
     lend_names,
     transfer_headers,
 )
-from spanparse.ownership.markers import CONTROL, ROLE_WORD, ends_turn, has_words, last_start, learn_starts
+from spanparse.ownership.markers import (
+    CONTROL,
+    ROLE_WORD,
+    Openers,
+    Wording,
+    ends_turn,
+    has_words,
+    last_start,
+    learn_starts,
+    wording,
+)
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, split_at
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 # So do markers and a role in front of plain words.
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
+_OWNER: Final = attrgetter("owner")
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Segments that tile the text, each with an owner; `starts` are the start-of-turn markers that were used.
+    """Pieces that tile the text, each of segments with one owner, and the start-of-turn markers that were used.
 
-    `unclear` holds the messages whose border with a neighbour no rule decides.
+    `unclear` holds the messages whose border with a neighbour no rule decides. `rendered` says that a render was asked
+    where a border is. `wording` is what the template writes itself, None if nobody asked. `opened` says of markers that
+    close something whether the template opens it.
     """
 
-    segments: list[Segment]
+    pieces: list[list[Segment]]
     starts: frozenset[str]
     unclear: frozenset[int]
+    rendered: bool
+    wording: Wording | None
+    opened: Mapping[str, bool]
 
 
 def assign_owners(
@@ -57,31 +76,95 @@ def assign_owners(
     text if there is one. `shown_without(k)` tells how many characters of the text stay without message k and those
     after it, None if that cannot be rendered; it is asked only where no marker decides.
     """
-    segments = _open_with_bos([_segment(run) for run in runs], len(bos) if text.startswith(bos) else 0)
-    starts = frozenset(known_starts) or learn_starts(text, segments)
-    lend_names(segments)
-    transfer_headers(segments)
-    unclear: set[int] = set()
-    resolved: list[Segment] = []
-    at = 0
-    while at < len(segments):
-        if segments[at].owner is not None:
-            resolved.append(segments[at])
-            at += 1
-            continue
-        end = at
-        while end < len(segments) and segments[end].owner is None:
-            end += 1
-        left = resolved[-1].owner if resolved else None
-        right = segments[end] if end < len(segments) else None
-        gap = segments[at:end]
-        resolved.extend(
-            _resolve(text, gap, left, right, starts, bos) or _by_render(gap, left, right, shown_without, unclear)
-        )
-        at = end
-    resolved = hand_back_trailers(text, hand_on_headers(text, resolved, starts, roles), starts)
-    resolved = leave_default_turn(text, resolved, starts)
-    return Ownership(resolved, starts, frozenset(unclear))
+    segments = unsettled(text, runs, bos)
+    starts, words = frozenset(known_starts), None
+    if not starts:
+        words = wording(text, segments)
+        starts = learn_starts(text, words)
+    settlement = Settlement(text, roles, starts, bos, shown_without)
+    settled = leave_default_turn(text, settlement.settle(segments), starts)
+    return settlement.ownership(pieces_of(settled), words)
+
+
+def unsettled(text: str, runs: Runs, bos: str = "") -> list[Segment]:
+    """Segments of `runs`, whose owners are what the runs themselves say; the text opens with `bos`, if given."""
+    segments = [_segment(run) for run in runs]
+    return _open_with_bos(segments, len(bos) if text.startswith(bos) else 0)
+
+
+def pieces_of(segments: Iterable[Segment]) -> list[list[Segment]]:
+    """Segments that touch each other, cut where the owner changes."""
+    return [list(piece) for _, piece in groupby(segments, key=_OWNER)]
+
+
+@final
+class Settlement:
+    """Gives segments to owners, as the rules for neighbours say; none of them needs more of the text than is at hand.
+
+    `literals` gives what the template writes itself, if that is more than stands in the segments.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        roles: Sequence[str],
+        starts: frozenset[str],
+        bos: str,
+        shown_without: Callable[[int], int | None],
+        literals: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        self._text = text
+        self._roles = roles
+        self._starts = starts
+        self._bos = bos
+        self._shown_without = shown_without
+        self._segments: list[Segment] = []
+        self.openers = Openers(text, literals or self._literals)
+        self._unclear: set[int] = set()
+        self._rendered = False
+
+    def ownership(self, pieces: list[list[Segment]], words: Wording | None) -> Ownership:
+        """What came of it."""
+        unclear = frozenset(self._unclear)
+        return Ownership(pieces, self._starts, unclear, self._rendered, words, self.openers.answers)
+
+    def settle(self, segments: list[Segment]) -> list[Segment]:
+        """`segments`, which are changed, with an owner each."""
+        text, starts = self._text, self._starts
+        lend_names(segments)
+        transfer_headers(segments)
+        resolved: list[Segment] = []
+        at = 0
+        while at < len(segments):
+            if segments[at].owner is not None:
+                resolved.append(segments[at])
+                at += 1
+                continue
+            end = at
+            while end < len(segments) and segments[end].owner is None:
+                end += 1
+            left = resolved[-1].owner if resolved else None
+            right = segments[end] if end < len(segments) else None
+            gap = segments[at:end]
+            resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
+            at = end
+        self._segments = hand_on_headers(text, resolved, starts, self._roles)
+        return hand_back_trailers(text, self._segments, starts, self.openers)
+
+    def _literals(self) -> Iterable[str]:
+        return {self._text[s.start : s.end] for s in self._segments if s.origin.literal and not s.is_tools}
+
+    def _by_render(self, gap: list[Segment], left: int | None, right: Segment | None) -> list[Segment]:
+        """Split `gap` where a render without the message behind it ends to be the same."""
+        assert left is not None
+        assert right is not None
+        assert right.owner is not None
+        self._rendered = True
+        border = self._shown_without(right.owner) if right.owner > left else None
+        if border is None or not gap[0].start <= border <= gap[-1].end:
+            self._unclear.update((left, right.owner))
+            return _owned(gap, left)
+        return split_at(gap, border, left, right.owner)
 
 
 def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
@@ -145,24 +228,6 @@ def _leads_to(text: str, border: int, right: Segment, starts: frozenset[str]) ->
     if own is None:
         return True
     return bool((_JOINED if CONTROL.match(own) else _HEADER).fullmatch(between))
-
-
-def _by_render(
-    gap: list[Segment],
-    left: int | None,
-    right: Segment | None,
-    shown_without: Callable[[int], int | None],
-    unclear: set[int],
-) -> list[Segment]:
-    """Split `gap` where a render without the message behind it ends to be the same."""
-    assert left is not None
-    assert right is not None
-    assert right.owner is not None
-    border = shown_without(right.owner) if right.owner > left else None
-    if border is None or not gap[0].start <= border <= gap[-1].end:
-        unclear.update((left, right.owner))
-        return _owned(gap, left)
-    return split_at(gap, border, left, right.owner)
 
 
 def _owned(gap: list[Segment], owner: int) -> list[Segment]:

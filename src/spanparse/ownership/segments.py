@@ -47,6 +47,11 @@ def owner_of(piece: Sequence[Segment]) -> int:
     return owner
 
 
+def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
+    """The owner of each piece."""
+    return [owner_of(piece) for piece in pieces]
+
+
 def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int:
     """The place behind the template's text that the owner at `place` begins with, there or further on.
 

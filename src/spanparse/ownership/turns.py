@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spanparse.ownership.segments import Segment, lead_end, owner_of
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """Indices of the messages that open a turn, close one, or share one with another message."""
+class Turns(NamedTuple):
+    """Indices of the messages that open a turn, close one, or share one with another message.
+
+    `markers` holds for each piece the start marker in front of its first field, if any.
+    """
 
     opens: frozenset[int]
     closes: frozenset[int]
     merged: frozenset[int]
+    markers: tuple[str | None, ...]
+
+    def agrees(self, other: Turns, end: int) -> bool:
+        """Whether the messages before `end` stand in their turns as in `other`."""
+        changed = (self.opens ^ other.opens) | (self.closes ^ other.closes) | (self.merged ^ other.merged)
+        return min(changed, default=end) >= end
 
 
 def find_turns(
-    text: str, pieces: Sequence[Sequence[Segment]], starts: frozenset[str], roles: Sequence[str], generation: str
+    text: str,
+    pieces: Sequence[Sequence[Segment]],
+    starts: frozenset[str],
+    roles: Sequence[str],
+    generation: str,
+    known: Sequence[str | None] = (),
 ) -> Turns:
     """Group message pieces, given in text order, into turns; `generation` is the generation prompt's text.
+
+    `known` are the markers of the first pieces, as far as they are known.
 
     A piece opens a turn if a start marker stands in the template's text before its first field. Roles whose texts never
     have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the turn they stand in.
@@ -28,15 +43,14 @@ def find_turns(
     assistant's turn (Gemma 4). Without any known marker every message is a turn.
     """
     owners = [owner_of(piece) for piece in pieces]
+    ordered = sorted(starts)
+    markers = first = [*known, *(_start_of(text, piece, ordered) for piece in pieces[len(known) :])]
     while True:
-        ordered = sorted(starts)
-        markers = [_start_of(text, piece, ordered) for piece in pieces]
         # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
-        with_marker = {
-            roles[owner]
-            for owner, piece, marker in zip(owners, pieces, markers, strict=True)
-            if marker and not _calls_first(piece)
-        }
+        with_marker: set[str] = set()
+        for owner, piece, marker in zip(owners, pieces, markers, strict=True):
+            if marker and roles[owner] not in with_marker and not _calls_first(piece):
+                with_marker.add(roles[owner])
         if any(start in generation for start in starts):
             with_marker.add("assistant")
         turns = _group(owners, markers, with_marker, roles, bool(starts))
@@ -48,11 +62,13 @@ def find_turns(
         if not inside:
             break
         starts = starts - inside
+        ordered = sorted(starts)
+        markers = [_start_of(text, piece, ordered) for piece in pieces]
     members = [[owners[place] for place in turn] for turn in turns]
     opens = frozenset(turn[0] for turn in members)
     closes = frozenset(turn[-1] for turn in members)
     merged = frozenset(owner for turn in members if len(set(turn)) > 1 for owner in turn)
-    return Turns(opens, closes, merged)
+    return Turns(opens, closes, merged, tuple(first))
 
 
 def _group(
