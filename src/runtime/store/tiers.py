@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Literal, NamedTuple, Self, final
 
 from runtime.llama import State
 from runtime.prefix import Tokens
@@ -19,6 +19,9 @@ from runtime.store.record import Logits, Record
 from runtime.store.tier import Tier, TierStatus
 
 _log = logging.getLogger(__name__)
+
+
+_Work = Literal["reading", "writing"]
 
 
 class Match(NamedTuple):
@@ -94,7 +97,7 @@ class Store:
         self._tiers = {tier.source: tier for tier in tiers}
         self._ram = RamTier(ram_bytes, self._evict)
         self._unwritten: dict[Name, set[Source]] = {}
-        self._problems: dict[Source, str] = {}
+        self._problems: dict[tuple[Source, _Work], str] = {}
 
     def find(
         self, tokens: Sequence[int] | Tokens, media: Sequence[Medium] = (), *, at_most: int | None = None
@@ -126,7 +129,7 @@ class Store:
             return lent[0].buffer
 
         try:
-            with self._watched(match.source):
+            with self._watched(match.source, "reading"):
                 if match.source not in self._tiers:
                     raise StateRefused(str(match.name), "it has given way to another")
                 record = self._tiers[match.source].load(match.name, take)
@@ -210,12 +213,12 @@ class Store:
         self.close()
 
     def _names(self, tier: Tier) -> Iterable[Name]:
-        with suppress(TierError), self._watched(tier.source):
+        with suppress(TierError), self._watched(tier.source, "reading"):
             return tier.names()
         return ()
 
     def _refusal(self, name: Name, source: Source) -> Refusal | None:
-        with suppress(TierError), self._watched(source):
+        with suppress(TierError), self._watched(source, "reading"):
             try:
                 reason = self.identity.difference(self._tiers[source].head(name).identity)
             except StateRefused as refused:
@@ -232,7 +235,7 @@ class Store:
         waiting = self._unwritten.get(record.name, set())
         for source in sorted(waiting):
             try:
-                with self._watched(source):
+                with self._watched(source, "writing"):
                     self._tiers[source].put(record, self.identity)
             except TierFull as error:
                 _log.info("state not written", extra={"tier": source, "state": error.reason})
@@ -243,14 +246,15 @@ class Store:
             self._unwritten.pop(record.name, None)
 
     @contextmanager
-    def _watched(self, source: Source) -> Iterator[None]:
-        """Log when a tier begins to fail and when it works again."""
+    def _watched(self, source: Source, work: _Work) -> Iterator[None]:
+        """Log when a tier begins to fail at its work and when it succeeds again: a full disk can still be read."""
+        about = {"tier": source, "work": work}
         try:
             yield
         except TierError as error:
-            if error.tier == source and self._problems.get(source) != error.reason:
-                self._problems[source] = error.reason
-                _log.warning("tier fails", extra={"tier": source, "reason": error.reason})
+            if error.tier == source and self._problems.get((source, work)) != error.reason:
+                self._problems[source, work] = error.reason
+                _log.warning("tier fails", extra={**about, "reason": error.reason})
             raise
-        if self._problems.pop(source, None) is not None:
-            _log.warning("tier works again", extra={"tier": source})
+        if self._problems.pop((source, work), None) is not None:
+            _log.warning("tier works again", extra=about)

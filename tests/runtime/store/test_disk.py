@@ -301,7 +301,7 @@ for kill in range(kills):
 
 def test_a_writer_killed_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path):
     seed = int.from_bytes(os.urandom(4), "little")
-    result = run(KILLS, tmp_path / "states", 60, seed)
+    result = run(KILLS, tmp_path / "states", 50, seed)
     assert result.returncode == 0, f"seed {seed}: {result.stderr}"
     assert result.stdout.count("mid-write") > 5
 
@@ -315,7 +315,7 @@ from tests.runtime.store.records import IDENTITY, fresh, make_record, same
 
 random.seed(sys.argv[2])
 tier = DiskTier(sys.argv[1], bytes_limit=2_000_000)
-for _ in range(60):
+for _ in range(40):
     record = make_record(random.randrange(1, 9), 300_000)
     if random.random() < 0.6:
         tier.put(record, IDENTITY)

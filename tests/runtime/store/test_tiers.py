@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import tempfile
 from dataclasses import replace
 
@@ -207,14 +208,34 @@ def test_a_tier_that_fails_is_logged_once_told_and_asked_again(store, disk, capl
         store.flush()
         assert store.longest(TOKENS).n_tokens == n
     assert store.status().degraded == ("disk",)
-    assert [(r.message, r.tier, r.reason) for r in caplog.records] == [
-        ("tier fails", "disk", f"{disk.directory}: No such file or directory")
+    reason = f"{disk.directory}: No such file or directory"
+    assert sorted((r.message, r.tier, r.work, r.reason) for r in caplog.records) == [
+        ("tier fails", "disk", "reading", reason),
+        ("tier fails", "disk", "writing", reason),
     ]
     away.rename(disk.directory)
     store.flush()
     assert found(store, TOKENS) == [(200, "ram"), (200, "disk"), (100, "ram"), (100, "disk")]
     assert store.status().degraded == ()
-    assert caplog.records[-1].message == "tier works again"
+    assert [(r.message, r.work) for r in caplog.records[2:]] == [
+        ("tier works again", "writing"),
+        ("tier works again", "reading"),
+    ]
+
+
+def test_a_disk_that_is_full_and_can_be_read_is_logged_once(store, caplog):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+        for n in (100, 200):
+            save(store, n)
+            store.flush()
+            assert store.longest(TOKENS).n_tokens == n
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [(record.message, record.work) for record in caplog.records] == [("tier fails", "writing")]
+    store.flush()
+    assert found(store, TOKENS) == [(200, "ram"), (200, "disk"), (100, "ram"), (100, "disk")]
 
 
 def test_a_state_that_no_tier_takes_is_lost_with_a_word(store, disk, caplog):
