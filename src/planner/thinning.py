@@ -174,7 +174,7 @@ def place_even(situation: Situation) -> Placement:
             gone = surplus.pop(0) if surplus else min(stored)
             del stored[gone]
             evict.append(Eviction(gone, "the others divide the prompt evenly", mark.offset if mark else None))
-    return Placement(tuple(mark for mark in marks if mark.offset in stored), tuple(evict))
+    return Placement(tuple(mark for mark in saves if mark is not None and mark.offset in stored), tuple(evict))
 
 
 THINNING: Mapping[PolicyName, Callable[[Situation], Placement]] = {
