@@ -24,7 +24,7 @@ from runtime.memory import probe
 from runtime.prefix import Tokens, as_tokens
 from runtime.report import Clock, Report, Restored, Reuse
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
-from runtime.sampling import GREEDY, Finish, Generated, Sampling, generate
+from runtime.sampling import GREEDY, Finish, Generated, Logprob, Sampling, generate
 from spanparse.tokens import LlamaVocabulary, token_map
 from spanparse.tokens.where import field_at
 
@@ -35,8 +35,9 @@ _DEFAULT_CHECKPOINTS = 8
 class Completion:
     """An answer and what it cost.
 
-    `output` spells control tokens out. `token_ids` are the prompt's, `output_ids` the answer's without the token that
-    ended it. `logits`, of shape (n_vocab,), follow the prompt; None unless asked for, or if it was cancelled.
+    `output` spells control tokens out, and ends before a stop text. `token_ids` are the prompt's, `output_ids` the
+    answer's without the token that ended it. `logprobs` are the answer's, empty unless asked for. `logits`, of shape
+    (n_vocab,), follow the prompt; None unless asked for, or if it was cancelled.
     """
 
     report: Report
@@ -45,6 +46,7 @@ class Completion:
     token_ids: tuple[int, ...] = field(repr=False)
     output_ids: tuple[int, ...] = field(repr=False)
     sampling: Sampling
+    logprobs: tuple[Logprob, ...] = field(repr=False, default=())
     logits: npt.NDArray[np.float32] | None = field(repr=False, default=None)
 
 
@@ -186,6 +188,7 @@ class Engine:
         where: Callable[[int], str | None],
     ) -> Completion:
         self._check(prompt)
+        request.sampling.check(self.model.n_vocab)
         self._serial += 1
         if not self.line.settled:
             self._executor.recover()
@@ -228,11 +231,12 @@ class Engine:
         )
         return Completion(
             report=report,
-            output=self.model.text(answer.ids),
+            output=answer.text,
             finish=answer.finish,
             token_ids=tuple(prompt.tolist()),
             output_ids=answer.ids,
             sampling=request.sampling,
+            logprobs=answer.logprobs,
             logits=logits,
         )
 

@@ -59,7 +59,7 @@ class Verifier:
         """Run the completion's prompt cold and compare. Raises `DecodeError`."""
         logits = self._evaluate(completion.token_ids)
         error = None if completion.logits is None else float(np.abs(logits - completion.logits).max())
-        # The token that ended the answer was sampled too.
+        # The token that ended the answer was sampled too; after a stop text nothing more is.
         asked = len(completion.output_ids) + (completion.finish == "stop")
         cold = generate(self._line, completion.sampling, asked)
         difference = _first_difference(cold.ids, completion.output_ids)
@@ -68,7 +68,7 @@ class Verifier:
             first_difference=difference,
             gap=None if difference is None else self._gap(completion, cold.ids, difference),
             logit_error=error,
-            cold_output=self._context.model.text(cold.ids),
+            cold_output=cold.text,
         )
 
     def _gap(self, completion: Completion, cold_ids: Sequence[int], index: int) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from runtime import Request, Verifier
+from runtime import Request, Sampling, Verifier
 from runtime.play import play
 
 REPORT = {
@@ -68,3 +68,42 @@ def test_answers_are_compared_with_a_cold_run_if_asked_for(engine):
     with Verifier(made) as verifier:
         lines = list(play(made, requests, verifier=verifier))
     assert [line["verify"]["identical"] for line in lines] == [True] * 3
+
+
+def test_an_answer_that_a_stop_text_cut_is_the_same_cold(engine):
+    made = engine("hybrid")
+    (whole,) = play(made, [ask("Hello")])
+    stop = whole["output"][3:6]
+    with Verifier(made) as verifier:
+        (line,) = play(made, [ask("Hello", sampling=Sampling(stop=(stop,)))], verifier=verifier)
+    assert (line["output"], line["finish"]) == (whole["output"].split(stop)[0], "stop")
+    assert line["verify"]["identical"]
+    assert line["verify"]["cold_output"] == line["output"]
+
+
+def test_log_probabilities_come_as_openai_gives_them(engine):
+    (line,) = play(engine(), [ask("Hello", sampling=Sampling(top_logprobs=2))])
+    content = line["logprobs"]["content"]
+    assert len(content) == 4
+    assert "".join(token["token"] for token in content) == line["output"]
+    first = content[0]
+    assert bytes(first["bytes"]).decode() == first["token"]
+    # Greedily chosen, so the likeliest.
+    assert first["top_logprobs"][0] == {key: first[key] for key in ("token", "logprob", "bytes")}
+    assert first["top_logprobs"][0]["logprob"] >= first["top_logprobs"][1]["logprob"]
+
+
+def test_a_bias_for_a_token_that_is_not_there_is_refused_before_anything_is_evaluated(engine):
+    made = engine()
+    (line,) = play(made, [ask("Hello", sampling=Sampling(logit_bias=((10**6, 1.0),)))])
+    assert line["error"].startswith("logit_bias: 1000000 is no token of this model")
+    assert made.line.length == 0
+
+
+def test_an_answer_without_a_way_on_is_an_error_and_the_next_request_is_played(engine):
+    made = engine()
+    never = tuple((token, float("-inf")) for token in range(made.model.n_vocab))
+    stuck = Sampling(grammar='root ::= "7"', logit_bias=never)
+    lines = list(play(made, [ask("Hello", sampling=stuck), ask("Hello")]))
+    assert [line["finish"] for line in lines] == ["error", "length"]
+    assert lines[0]["error"].startswith("grammar: no token of this model can follow")

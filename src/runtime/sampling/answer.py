@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, final
 
 from runtime.llama import Model
+from runtime.sampling.logprobs import Logprob
 from runtime.sampling.parameters import Sampling
-from runtime.sampling.sampler import Logprob
 
 Finish = Literal["stop", "length", "cancelled", "error"]
 

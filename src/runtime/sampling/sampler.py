@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
 from runtime.errors import DeadEnd, RequestError
 from runtime.llama import Context, Model, lib
+from runtime.sampling.logprobs import Logprob, logprob_of
 from runtime.sampling.parameters import Sampling
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
-
-
-class Logprob(NamedTuple):
-    """A token's natural logarithm of its probability, and the likeliest tokens there, the likeliest first."""
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]
 
 
 @final
@@ -64,7 +57,7 @@ class Sampler:
         pointer = lib.llama_get_logits_ith(context.pointer, row)
         logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab,))
         token = self._choose(self._allowed(logits))
-        logprob = None if self._top is None else _logprob(logits, token, self._top)
+        logprob = None if self._top is None else logprob_of(logits, token, self._top)
         if self._grammar is not None:
             lib.llama_sampler_accept(self._grammar, token)
         lib.llama_sampler_accept(self._chain, token)
@@ -139,12 +132,3 @@ def _samplers(sampling: Sampling, n_vocab: int) -> list[Any]:
     samplers.append(lib.llama_sampler_init_temp(sampling.temperature))
     samplers.append(lib.llama_sampler_init_dist(sampling.seed))
     return samplers
-
-
-def _logprob(logits: npt.NDArray[np.float32], token: int, count: int) -> Logprob:
-    values = logits.astype(np.float64)
-    values -= values.max()
-    values -= np.log(np.exp(values).sum())
-    # A stable sort puts the lower id first where two are equally likely.
-    top = np.argsort(-values, kind="stable")[:count] if count else ()
-    return Logprob(token, float(values[token]), tuple((int(one), float(values[one])) for one in top))
