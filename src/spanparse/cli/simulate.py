@@ -272,6 +272,7 @@ def _advice_json(found: Advice) -> dict[str, Any]:
     return {
         "checkpoints": found.checkpoints,
         "adaptive": _row(found.adaptive),
+        "gain_seconds": round(_gain(found), 3),
         "llama_cpp": {"default": _row(found.default), "flags": flags, "best": _row(found.best)},
         "budgets": [{"checkpoints": count, **_row(totals)} for count, totals in found.budgets],
         "beyond_llama_cpp": {
@@ -280,6 +281,10 @@ def _advice_json(found: Advice) -> dict[str, Any]:
             "later": found.limits.later,
         },
     }
+
+
+def _gain(found: Advice) -> float:
+    return found.default.seconds - found.adaptive.seconds
 
 
 def _show_advice(found: Advice) -> None:
@@ -292,6 +297,8 @@ def _show_advice(found: Advice) -> None:
         f"llama.cpp's server: --ctx-checkpoints {found.flags[0]} --checkpoint-min-step {found.flags[1]}",
         f"  these       {best.seconds:,.0f} s, {best.ratio:.4f} x the bound",
         f"  its default {found.default.seconds:,.0f} s, {found.default.ratio:.4f} x",
+        f"Expected gain of the first over llama.cpp's default: {_gain(found):,.0f} s, "
+        f"{100 * _gain(found) / found.default.seconds:.1f} %; over its best flags: {best.seconds - ours.seconds:,.0f} s",
         f"What its flags cannot reach: {best.replays_over_4096:,} replays of more than 4,096 tokens, "
         f"{limits.inside_start:,} after a change inside tools or system text, {limits.at_start:,} at the end of those, "
         f"{limits.later:,} further on.",

@@ -137,6 +137,7 @@ def test_advice_is_told_in_words(cli: Run, blocks: Path) -> None:
     out = cli("simulate", blocks, "--advise", "--state-bytes", 2**20).out
     assert "MiB): more gain less than" in out
     assert "--ctx-checkpoints" in out
+    assert "Expected gain of the first over llama.cpp's default: " in out
 
 
 @pytest.mark.parametrize(
