@@ -298,7 +298,8 @@ def _show_advice(found: Advice) -> None:
         f"  these       {best.seconds:,.0f} s, {best.ratio:.4f} x the bound",
         f"  its default {found.default.seconds:,.0f} s, {found.default.ratio:.4f} x",
         f"Expected gain of the first over llama.cpp's default: {_gain(found):,.0f} s, "
-        f"{100 * _gain(found) / found.default.seconds:.1f} %; over its best flags: {best.seconds - ours.seconds:,.0f} s",
+        f"{100 * _gain(found) / found.default.seconds:.1f} %; "
+        f"over its best flags: {best.seconds - ours.seconds:,.0f} s",
         f"What its flags cannot reach: {best.replays_over_4096:,} replays of more than 4,096 tokens, "
         f"{limits.inside_start:,} after a change inside tools or system text, {limits.at_start:,} at the end of those, "
         f"{limits.later:,} further on.",
