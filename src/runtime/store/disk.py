@@ -175,7 +175,8 @@ class DiskTier:
 
     def _set_aside(self, name: Name, refusal: StateRefused) -> None:
         path = self._path(name)
-        _log.warning("stored state set aside", extra={"tier": "disk", "state": str(name), "reason": refusal.reason})
+        about = {"tier": self.source, "state": str(name), "reason": refusal.reason}
+        _log.warning("%s; the file is set aside", refusal, extra=about)
         with suppress(FileNotFoundError):
             os.replace(path, path + _REFUSED)
 

@@ -129,7 +129,8 @@ class RedisTier:
         try:
             return self._load(name, take, deadline)
         except StateRefused as refusal:
-            _log.warning("stored state removed", extra={"tier": "redis", "state": str(name), "reason": refusal.reason})
+            about = {"tier": self.source, "state": str(name), "reason": refusal.reason}
+            _log.warning("%s; it is removed from Redis", refusal, extra=about)
             self._call(lambda client: client.eval(_REMOVE, 3, _USED, _SIZES, _CLOCK, _PREFIX, str(name)), deadline)
             raise
 

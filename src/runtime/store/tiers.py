@@ -229,7 +229,7 @@ class Store:
     def _evict(self, record: Record) -> None:
         self._write(record)
         if self._unwritten.pop(record.name, None):
-            _log.info("state lost", extra={"state": str(record.name), "reason": "it gave way and no tier took it"})
+            _log.info("a state gave way and no tier took it", extra={"state": str(record.name)})
 
     def _write(self, record: Record) -> None:
         waiting = self._unwritten.get(record.name, set())
@@ -238,7 +238,8 @@ class Store:
                 with self._watched(source, "writing"):
                     self._tiers[source].put(record, self.identity)
             except TierFull as error:
-                _log.info("state not written", extra={"tier": source, "state": error.reason})
+                about = {"tier": source, "state": str(record.name), "reason": error.reason}
+                _log.info("a state is not written: %s", error, extra=about)
             except TierError:
                 continue
             waiting.discard(source)
@@ -254,7 +255,9 @@ class Store:
         except TierError as error:
             if error.tier == source and self._problems.get((source, work)) != error.reason:
                 self._problems[source, work] = error.reason
-                _log.warning("tier fails", extra={**about, "reason": error.reason})
+                _log.warning(
+                    "%s fails at %s states: %s", source, work, error.reason, extra={**about, "reason": error.reason}
+                )
             raise
         if self._problems.pop((source, work), None) is not None:
-            _log.warning("tier works again", extra=about)
+            _log.warning("%s is %s states again", source, work, extra=about)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -269,3 +271,9 @@ def test_a_url_that_is_none_is_refused_without_its_password():
     with pytest.raises(TierError, match="not a Redis URL") as failure:
         RedisTier("http://user:secret@host", bytes_limit=1)
     assert "secret" not in str(failure.value)
+
+
+def test_without_the_extra_the_error_names_it():
+    code = "import sys; sys.modules['redis'] = None; import runtime.store; import runtime.store.remote"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "needs the [redis] extra" in result.stderr

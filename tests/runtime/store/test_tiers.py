@@ -210,16 +210,16 @@ def test_a_tier_that_fails_is_logged_once_told_and_asked_again(store, disk, capl
     assert store.status().degraded == ("disk",)
     reason = f"{disk.directory}: No such file or directory"
     assert sorted((r.message, r.tier, r.work, r.reason) for r in caplog.records) == [
-        ("tier fails", "disk", "reading", reason),
-        ("tier fails", "disk", "writing", reason),
+        (f"disk fails at reading states: {reason}", "disk", "reading", reason),
+        (f"disk fails at writing states: {reason}", "disk", "writing", reason),
     ]
     away.rename(disk.directory)
     store.flush()
     assert found(store, TOKENS) == [(200, "ram"), (200, "disk"), (100, "ram"), (100, "disk")]
     assert store.status().degraded == ()
-    assert [(r.message, r.work) for r in caplog.records[2:]] == [
-        ("tier works again", "writing"),
-        ("tier works again", "reading"),
+    assert [r.message for r in caplog.records[2:]] == [
+        "disk is writing states again",
+        "disk is reading states again",
     ]
 
 
@@ -233,7 +233,7 @@ def test_a_disk_that_is_full_and_can_be_read_is_logged_once(store, caplog):
             assert store.longest(TOKENS).n_tokens == n
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [(record.message, record.work) for record in caplog.records] == [("tier fails", "writing")]
+    assert [(record.levelname, record.work) for record in caplog.records] == [("WARNING", "writing")]
     store.flush()
     assert found(store, TOKENS) == [(200, "ram"), (200, "disk"), (100, "ram"), (100, "disk")]
 
@@ -245,7 +245,7 @@ def test_a_state_that_no_tier_takes_is_lost_with_a_word(store, disk, caplog):
     for n in (100, 200, 300, 400):
         save(store, n)
     away.rename(disk.directory)
-    assert "state lost" in [record.message for record in caplog.records]
+    assert "a state gave way and no tier took it" in [record.message for record in caplog.records]
     assert found(store, TOKENS, at_most=100) == []
 
 
