@@ -27,6 +27,9 @@ _GZIP: Final = b"\x1f\x8b"
 
 _COLUMNS: Final = ("in", "blocks", "best_prev", "lcp_best", "depth")
 
+_LONGEST = 2**31 - 1
+"""Positions are 32-bit integers in llama.cpp."""
+
 _NEARLY = 3
 """Blocks at an earlier prompt's end that may be lacking when its answer is taken for part of a later prompt."""
 
@@ -92,6 +95,8 @@ def _rows(data: dict[str, Any], where: str) -> list[_Row]:
         turn_ends = isinstance(answer, int) and "stop" in columns and request[columns.index("stop")] == "end_turn"
         tokens, blocks, best, shared, depth = values
         row = _Row(tokens, blocks, best, shared, depth, answer if turn_ends else 0, turn_ends)
+        if row.tokens > _LONGEST:
+            raise TraceError(where, f"reqs[{number}]: {row.tokens} tokens are more than {_LONGEST}")
         if not (row.tokens >= 1 and -1 <= row.best < number and 0 <= row.shared <= row.blocks):
             raise TraceError(where, f"reqs[{number}]: contradicts itself or the rows before it")
         rows.append(row)

@@ -259,6 +259,8 @@ def _advise(
 ) -> None:
     from planner.simulation.advice import advise, runs
 
+    if not any(session.prompts for session in sessions):
+        raise SpanparseError(f"{trace}: holds no requests to advise on")
     found = advise(sessions, base, model, advance=_advancing(display, len(sessions) * len(runs(base))))
     display.stop()
     if as_json:

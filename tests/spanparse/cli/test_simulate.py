@@ -181,3 +181,28 @@ def test_templates_that_drop_reasoning_stay_within_three_hundredths_of_the_bound
     options = ("--tokenizer", "hybrid", "--template", template, "--policy", "adaptive", "--policy", "none")
     ours, none = cli("simulate", "docs/examples/dialogues.jsonl", *options, "--json").json["results"]
     assert ours["ratio"] <= 1.03 < none["ratio"]
+
+
+def test_a_trace_without_requests_is_replayed_and_gives_no_advice(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_text(json.dumps({**SESSION, "reqs": []}))
+    assert cli("simulate", path, "--json").json["requests"] == 0
+    assert cli("simulate", path, "--advise").error == f"{path}: holds no requests to advise on"
+
+
+def test_numbers_that_no_memory_could_hold_are_named(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    path.write_text(json.dumps({**SESSION, "reqs": [[2**40, 0, 2**34, -1, 0, 0, ""]]}))
+    assert "reqs[0]" in cli("simulate", path).error
+
+
+def test_a_conversation_that_the_template_refuses_is_named(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "refused"
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c"},
+    ]
+    path.write_text(json.dumps({"id": "two users", "messages": messages}))
+    error = cli("simulate", path, "--tokenizer", "hybrid", "--template", "gemma3").error
+    assert error.startswith("two users, request 1: ")
