@@ -20,6 +20,7 @@ from runtime.executor import Executor
 from runtime.history import PromptHistory
 from runtime.line import Line
 from runtime.llama import Context, ContextOptions, Model
+from runtime.logs import log_request
 from runtime.memory import probe
 from runtime.prefix import Tokens, as_tokens
 from runtime.report import Clock, Report, Restored, Reuse
@@ -229,7 +230,7 @@ class Engine:
             bytes=self.store.bytes,
             seconds=clock.seconds(),
         )
-        return Completion(
+        completion = Completion(
             report=report,
             output=answer.text,
             finish=answer.finish,
@@ -239,6 +240,8 @@ class Engine:
             logprobs=answer.logprobs,
             logits=logits,
         )
+        log_request(completion, request.id)
+        return completion
 
     def _check(self, prompt: Tokens) -> None:
         if not prompt.size:
