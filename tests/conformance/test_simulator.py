@@ -20,7 +20,7 @@ from spanparse.conversation import Conversation
 from spanparse.tokens import LlamaVocabulary
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "conversations" / "agent.json"
-SCENARIOS = Path("/work/shared/tools/scenarios.py")
+SCENARIOS = Path(__file__).resolve().parents[3] / "shared" / "tools" / "scenarios.py"
 
 
 def agent() -> Iterator[Conversation]:

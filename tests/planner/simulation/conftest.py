@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-TRACE = Path("/work/shared/traces/claude-code-sessions.jsonl.gz")
+# Beside the repository, where other reference data lie.
+TRACE = Path(__file__).resolve().parents[4] / "shared" / "traces" / "claude-code-sessions.jsonl.gz"
 COLUMNS = ["t", "in", "out", "blocks", "best_prev", "lcp_best", "depth"]
 
 
