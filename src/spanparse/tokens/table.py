@@ -18,7 +18,7 @@ class PieceTable:
         self._lock = Lock()
         self._read = read
         self._bytes = bytearray()
-        self._starts = np.zeros(count, np.int64)
+        self._starts = np.zeros(count, np.int32)
         self._sizes = np.full(count, -1, np.int32)
 
     def align(
@@ -90,14 +90,14 @@ class PieceTable:
         if not texts:
             return np.zeros(0, np.int64), np.zeros(0, np.bool_)
         expected = np.frombuffer(b"".join(texts), np.uint8)
-        begins = np.cumsum(sizes, dtype=np.int64) - sizes
-        places = np.repeat(self._starts[tokens] - begins, sizes) + np.arange(len(expected))
+        begins = np.cumsum(sizes, dtype=np.int32) - sizes
+        places = np.repeat(self._starts[tokens] - begins, sizes) + np.arange(len(expected), dtype=np.int32)
         differing = np.flatnonzero(np.frombuffer(self._bytes, np.uint8)[places] != expected)
         spelled = np.ones(len(texts), np.bool_)
         first = np.cumsum([0, *counts[:-1]])
         spelled[np.searchsorted(begins[first], differing, side="right") - 1] = False
         # The number of the character that each byte is in, then of the one in which each token begins.
-        letters = np.cumsum((expected & 0xC0) != 0x80)[begins] - 1
+        letters = np.cumsum((expected & 0xC0) != 0x80, dtype=np.int32)[begins] - 1
         moved = np.repeat(bases - letters[first] - dummies, counts)
         return np.maximum(letters + moved, np.repeat(bases, counts)), spelled
 
