@@ -75,9 +75,9 @@ class RedisTier:
     """States in the Redis server at `url` (`redis://host:port/db`, `rediss://`, `unix://`).
 
     `bytes_limit` bounds the sizes of all states that the server's database holds for all processes together, if they
-    use the same one. No call takes longer than about `timeout` seconds, connecting and transfers included: a server
-    that does not answer by then, or not at all, is left alone for 5 seconds, then for twice as long each time, up to a
-    minute, and calls raise `TierError` at once meanwhile.
+    use the same one. No call waits for it longer than `timeout` seconds, a load no longer than twice that, connecting
+    and transfers included: a server that does not answer by then, or not at all, is left alone for 5 seconds, then for
+    twice as long each time, up to a minute, and calls raise `TierError` at once meanwhile.
 
     Making one does not connect. Raises `TierError` for an URL that is none.
     """
@@ -149,6 +149,8 @@ class RedisTier:
         # First of all: giving it a buffer may push another state into the server, and one out of it.
         self._call(lambda client: _touch(client, str(name)), deadline)
         state = take(head.state_bytes, head.logits_bytes)[: head.state_bytes]
+        # Whatever gave way to the buffer took its time; that is not the server's fault.
+        deadline = time.monotonic() + self.timeout
         logits = self._piece("head", name, HEAD_BYTES, head.logits_bytes, deadline)
         # In pieces, so that no second copy of a large state is in memory beside its buffer. They are put there by this
         # thread: one that waits for the server may outlive the call, and by then the buffer serves something else.
