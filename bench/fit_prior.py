@@ -2,11 +2,11 @@
 
     python bench/fit_prior.py TRACE [--half odd] [--minutes 30] [--checkpoints 8]
 
-Coordinate search over `planner.weights.FITTED` and `LEARNED`: each weight in turn is doubled or halved, later by less,
-and the change is kept if the score falls: excess over the bound in percent on a line, plus what long replays, full
-resets and more than 1.15 saves a request count for. Starts from the weights that are there and prints better ones. A
-few sessions hold most of the excess, so the score is noisy and the last digits mean nothing. `BRANCHES` has only two
-weights, tried by hand on the same half.
+Coordinate search over `planner.expectation.weights.FITTED` and `LEARNED`: each weight in turn is doubled or halved,
+later by less, and the change is kept if the score falls: excess over the bound in percent on a line, plus what long
+replays, full resets and more than 1.15 saves a request count for. Starts from the weights that are there and prints
+better ones. A few sessions hold most of the excess, so the score is noisy and the last digits mean nothing. `BRANCHES`
+has only two weights, tried by hand on the same half.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from planner import Budget, PlanRequest, learning, prior, weights
+from planner import Budget, PlanRequest
+from planner.expectation import learning, prior, weights
 from planner.simulation import Session, read_blocks
 from planner.simulation.sweep import sweep
 

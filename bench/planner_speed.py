@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any
 
 from planner import Budget, Candidate, Costs, Existing, PlanRequest, plan
-from planner.prior import Atom, Prior
-from planner.selection import Point, select
-from planner.tree import Node, select_tree
+from planner.expectation.prior import Atom, Prior
+from planner.optimum.selection import Point, select
+from planner.optimum.tree import Node, select_tree
 
 LINES = ((200, 8), (2000, 32), (2000, 256))
 BYTES = ((200, 8), (2000, 8))

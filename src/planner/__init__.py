@@ -24,7 +24,7 @@ from planner.request import (
 )
 
 if TYPE_CHECKING:
-    from planner.learning import Divergence, Planner
+    from planner.expectation.learning import Divergence, Planner
 
 __all__ = [
     "POLICIES",
@@ -53,7 +53,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Who only plans need not wait for these.
     if name in ("Divergence", "Planner"):
-        from planner import learning
+        from planner.expectation import learning
 
         return getattr(learning, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, final
 
-from planner.adaptive import possible_places
-from planner.policies import PLACEMENTS
+from planner.optimum.selection import Point, select
+from planner.policies.adaptive import possible_places
+from planner.policies.registry import PLACEMENTS
+from planner.policies.situation import Situation
 from planner.request import PolicyName
-from planner.selection import Point, select
-from planner.situation import Situation
 
 
 @final

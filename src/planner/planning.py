@@ -7,15 +7,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import final
 
-from planner.branches import share_room
 from planner.comparison import Alternatives, worth_of
+from planner.expectation.prior import prior_of
+from planner.expectation.roles import roles_of
 from planner.outcome import Eviction, Plan, Restore, Step
-from planner.policies import PLACEMENTS
-from planner.prior import prior_of
+from planner.policies.branches import share_room
+from planner.policies.registry import PLACEMENTS
+from planner.policies.situation import Mark, Placement, Situation, fits
 from planner.request import PlanRequest
 from planner.restoring import restore_of
-from planner.roles import roles_of
-from planner.situation import Mark, Placement, Situation, fits
 from planner.stride import fill, stride_of
 
 

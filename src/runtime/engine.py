@@ -13,7 +13,7 @@ import numpy.typing as npt
 import planner
 import spanparse
 from planner import Budget, Candidate, Existing, Plan, PlanRequest, PolicyName
-from planner.learning import Divergence, Planner, identity_of
+from planner.expectation.learning import Divergence, Planner, identity_of
 from runtime.checkpoint import CheckpointStore, fingerprint
 from runtime.errors import ContextFull, DecodeError, RequestError, RunError, StateError
 from runtime.executor import Executor

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from planner import Budget, PlanRequest
-from planner.learning import Planner
+from planner.expectation.learning import Planner
 from planner.simulation.line import replay_line
 from runtime import Engine, Request
 from runtime.tiny import ensure_model

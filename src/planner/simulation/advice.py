@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from planner.learning import Planner
+from planner.expectation.learning import Planner
 from planner.request import Budget, PlanRequest
 from planner.simulation.outcome import LONG_REPLAY, Outcome, Totals
 from planner.simulation.session import Session

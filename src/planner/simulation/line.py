@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.learning import Divergence, Planner
+from planner.expectation.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
 from planner.simulation.outcome import Outcome, Reason

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, final
 
-from planner.learning import Planner
-from planner.offline import Visit, upper_bound
+from planner.expectation.learning import Planner
+from planner.optimum.offline import Visit, upper_bound
 from planner.request import PlanRequest
 from planner.simulation.line import replay_line
 from planner.simulation.outcome import Outcome, Totals, total
@@ -57,8 +57,10 @@ def sweep(
 
 
 def least_on_a_line(sessions: Sequence[Session], checkpoints: int, *, main: bool = True) -> int:
-    """Tokens that would do on a line for anyone who knew the future: the upper bound of `planner.offline`, and the new
-    tokens of each prompt."""
+    """Tokens that would do on a line for anyone who knew the future.
+
+    That is the upper bound of `planner.optimum.offline`, and the new tokens of each prompt.
+    """
     evaluated = 0
     for session in sessions:
         visits: list[Visit] = []

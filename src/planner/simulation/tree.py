@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, final
 
-from planner.learning import Divergence, Planner
+from planner.expectation.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
 from planner.simulation.line import reason_of, start_of

@@ -174,7 +174,7 @@ def _optimum(sessions: list[Session], counts: Sequence[int | None], main: bool) 
 
 
 def _plot(path: str, sessions: list[Session], base: PlanRequest, model: Model, main: bool) -> None:
-    from planner.learning import Planner
+    from planner.expectation.learning import Planner
     from planner.simulation.plot import plot
     from planner.simulation.sweep import replay
     from spanparse.files import replacing

@@ -89,7 +89,7 @@ def sessions_of(
 
     `advance` is told before each request is rendered whose it is. Raises `SpanparseError` naming the dialogue.
     """
-    from planner.learning import identity_of
+    from planner.expectation.learning import identity_of
     from planner.simulation import token_session
 
     sessions = []

@@ -3,7 +3,7 @@
 `variance` is ik_llama.cpp's server (pull requests 1310, 1346, 2020 and 2491), `smallest-gap` Rapid-MLX's list of
 hybrid states, `marconi` the policy of Marconi (Pan et al., arXiv 2411.19379) as far as one prompt shows it,
 `log-spaced` a rule of thumb that backups follow, and `even` what can be promised without knowing anything
-(`planner.stream`).
+(`planner.optimum.stream`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import pvariance
 
+from planner.expectation.roles import NEAR_END
+from planner.optimum.stream import evenly
 from planner.outcome import Eviction
-from planner.queue import Queue, Victim
+from planner.policies.queue import Queue, Victim
+from planner.policies.situation import Mark, Placement, Situation, fits
 from planner.request import BARRIERS, PolicyName
-from planner.roles import NEAR_END
-from planner.situation import Mark, Placement, Situation, fits
-from planner.stream import evenly
 
 _MOST = 64
 """Checkpoints that `even` keeps at most, whatever the budget."""
@@ -151,7 +151,7 @@ def place_marconi(situation: Situation) -> Placement:
 
 
 def place_even(situation: Situation) -> Placement:
-    """Save where `planner.stream` says for a stream that has come this far, whatever diverges."""
+    """Save where `planner.optimum.stream` says for a stream that has come this far, whatever diverges."""
     request, n = situation.request, situation.request.prompt_tokens
     count = _MOST if request.budget.checkpoints is None else min(request.budget.checkpoints, _MOST)
     if request.budget.bytes is not None:

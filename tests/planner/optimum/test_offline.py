@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.offline import Bounds, Visit, bounds, exact
+from planner.optimum.offline import Bounds, Visit, bounds, exact
 
 
 @st.composite

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from planner import Budget, Candidate, Existing, Plan, PlanRequest, plan
-from planner.stream import WORST, evenly
+from planner.optimum.stream import WORST, evenly
 
 
 def planned(policy: Any, length: int = 20_000, *, stored: tuple[int, ...] = (), k: int = 8, **rest: Any) -> Plan:

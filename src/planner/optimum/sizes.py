@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
-from planner.line import Chosen, Line, cheapest_within, cost_of, sweep
+from planner.optimum.line import Chosen, Line, cheapest_within, cost_of, sweep
 
 _MOST_STEPS = 100_000
 """Steps of the exact search, about a microsecond each, before it gives way to rounded sizes."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.stream import WORST, changes, evenly
+from planner.optimum.stream import WORST, changes, evenly
 
 LONGEST = 10**6
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from planner import Budget, Candidate, PlanRequest
-from planner.learning import Divergence, Planner
+from planner.expectation.learning import Divergence, Planner
 
 PROMPT = PlanRequest(60_000, (Candidate(14_910, "system_end"),), budget=Budget(4))
 

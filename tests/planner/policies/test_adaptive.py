@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import Budget, Candidate, Costs, Existing, Likely, Plan, PlanRequest, plan
-from planner.adaptive import cost_of, place_adaptive, possible_places
 from planner.planning import situate
-from planner.situation import Placement
+from planner.policies.adaptive import cost_of, place_adaptive, possible_places
+from planner.policies.situation import Placement
 
 FREE = Costs(per_break=0.0, per_save=0.0, per_restore=0.0)
 SLOW = Costs(per_save=0.5)

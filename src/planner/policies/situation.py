@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
+from planner.expectation.prior import Prior
+from planner.expectation.roles import Roles
 from planner.outcome import Eviction
-from planner.prior import Prior
 from planner.request import Budget, Existing, Kind, PlanRequest
-from planner.roles import Roles
 
 
 @final

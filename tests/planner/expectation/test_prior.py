@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import Candidate, Likely, PlanRequest
-from planner.prior import Atom, Prior, prior_of
-from planner.roles import roles_of
+from planner.expectation.prior import Atom, Prior, prior_of
+from planner.expectation.roles import roles_of
 
 LENGTHS = st.integers(1, 3000)
 

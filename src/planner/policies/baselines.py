@@ -12,11 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
+from planner.expectation.roles import NEAR_END
 from planner.outcome import Eviction
-from planner.queue import Queue
+from planner.policies.queue import Queue
+from planner.policies.situation import Mark, Placement, Situation
 from planner.request import PolicyName
-from planner.roles import NEAR_END
-from planner.situation import Mark, Placement, Situation
 
 
 def place_none(situation: Situation) -> Placement:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import Budget
-from planner.prior import Atom, Prior
-from planner.selection import Point, select
+from planner.expectation.prior import Atom, Prior
+from planner.optimum.selection import Point, select
 
 LENGTH = 60
 

@@ -1,10 +1,10 @@
 """Where the prompts to come are expected to part from this one.
 
 A next prompt that extends the memory is served by the live state, whatever is stored; so the prior is over the others.
-It has atoms at the offsets that templates and clients roll back to, and stretches over which the rest is spread evenly:
-the tools, the system text, distances before the end. The weights stand in `planner.weights`. What was seen before comes
-in as `PlanRequest.likely`. `Prior` is scaled to mass 1; `Prior.rate` is what it was before, so that the price of
-a save can be held against what the save is worth.
+It has atoms at the offsets that templates and clients roll back to, and stretches over which the rest is spread
+evenly: the tools, the system text, distances before the end. The weights stand in `planner.expectation.weights`. What
+was seen before comes in as `PlanRequest.likely`. `Prior` is scaled to mass 1; `Prior.rate` is what it was before, so
+that the price of a save can be held against what the save is worth.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, final
 
+from planner.expectation.roles import NEAR_END, Roles
+from planner.expectation.weights import EVENTS, FITTED
 from planner.request import BARRIERS, PlanRequest
-from planner.roles import NEAR_END, Roles
-from planner.weights import EVENTS, FITTED
 
 _NEAR = 64
 """Tokens from the end within which the denser part of a spread is even; beyond, each doubling of the distance weighs

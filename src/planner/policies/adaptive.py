@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
 from typing import NamedTuple, final
 
+from planner.expectation.prior import prior_of
+from planner.expectation.roles import Roles, near_end
+from planner.optimum.selection import Point, select
 from planner.outcome import Eviction
-from planner.prior import prior_of
+from planner.policies.situation import Mark, Placement, Situation, fits
 from planner.request import Budget, Kind, PlanRequest
-from planner.roles import Roles, near_end
-from planner.selection import Point, select
-from planner.situation import Mark, Placement, Situation, fits
 
 _LEAST_GAIN = 2.0
 """Expected tokens that a save must be worth however cheap it is: no two are kept a few tokens apart for nothing."""

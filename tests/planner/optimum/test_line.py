@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.line import Line, cheapest, cheapest_within, cost_of
+from planner.optimum.line import Line, cheapest, cheapest_within, cost_of
 
 
 @st.composite

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import sizes as sizes_module
-from planner.line import Line, cost_of
-from planner.sizes import cheapest_fitting
+from planner.optimum import sizes as sizes_module
+from planner.optimum.line import Line, cost_of
+from planner.optimum.sizes import cheapest_fitting
 
 
 def random_line(pick: random.Random, count: int) -> tuple[Line, list[float]]:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, final
 
-from planner.adaptive import best_of, possible_places
+from planner.expectation.weights import BRANCHES
+from planner.optimum.selection import Point
 from planner.outcome import Eviction
+from planner.policies.adaptive import best_of, possible_places
+from planner.policies.situation import Situation
 from planner.request import Budget, Existing
-from planner.selection import Point
-from planner.situation import Situation
-from planner.weights import BRANCHES
 
 
 @final

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, final
 
 from planner.outcome import Eviction
-from planner.situation import Mark, Placement, Situation, fits
+from planner.policies.situation import Mark, Placement, Situation, fits
 
 
 @final

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import NamedTuple, final
 
-from planner.prior import Atom, Prior
+from planner.expectation.prior import Atom, Prior
+from planner.optimum.selection import Point, select
 from planner.request import Budget
-from planner.selection import Point, select
 
 
 @final

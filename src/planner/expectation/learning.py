@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, final
 
+from planner.expectation.weights import LEARNED
 from planner.outcome import Plan
 from planner.request import Likely, PlanRequest
-from planner.weights import LEARNED
 
 _Seen = TypeVar("_Seen")
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import Budget, tree_search
-from planner.prior import Atom, Prior
-from planner.selection import Point, select
-from planner.tree import Node, select_tree
+from planner import Budget
+from planner.expectation.prior import Atom, Prior
+from planner.optimum import tree_search
+from planner.optimum.selection import Point, select
+from planner.optimum.tree import Node, select_tree
 
 
 def random_tree(pick: random.Random, count: int) -> list[Node]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from planner import Candidate, PlanRequest
-from planner.roles import roles_of
+from planner.expectation.roles import roles_of
 
 
 def request(*candidates: Candidate, length: int = 1000) -> PlanRequest:

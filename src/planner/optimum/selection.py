@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, final
 
-from planner.line import Chosen, Line, cheapest_within
+from planner.optimum.line import Chosen, Line, cheapest_within
+from planner.optimum.sizes import cheapest_fitting
 from planner.request import Budget
-from planner.sizes import cheapest_fitting
 
 
 class Divergences(Protocol):
