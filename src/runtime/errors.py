@@ -5,6 +5,7 @@
     ├── RequestError      a request cannot be served as it stands; names its line and field
     │   └── ContextFull   … because the prompt does not fit the context
     ├── DeadEnd           the grammar of an answer leaves no token to go on with
+    ├── GrammarTooCostly  … or so many ways to go on that each token takes seconds
     ├── DecodeError       llama.cpp failed to evaluate a batch
     ├── StateError        a saved state is not the one asked for, or llama.cpp refuses it
     └── StoreFull         a checkpoint would not fit the budget, so it was not taken
@@ -51,6 +52,14 @@ class DeadEnd(RunError):
 
     def __init__(self) -> None:
         super().__init__("grammar: no token of this model can follow the answer so far, and it may not end here")
+
+
+class GrammarTooCostly(RunError):
+    """A grammar is so ambiguous that one token took `seconds` of processor time, which grows with every token."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"grammar: too ambiguous, one token took {seconds:.1f} s to allow")
+        self.seconds = seconds
 
 
 class DecodeError(RunError):

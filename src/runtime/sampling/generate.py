@@ -19,7 +19,7 @@ def generate(
 
     The last token is not evaluated, since nothing needs what comes after it. Stops short when the context is full.
     `on_text` is given each stretch of text, never empty, as soon as it is certain (see `Answer`).
-    Raises `DecodeError`, `DeadEnd`, and `RequestError` as `Sampler` does.
+    Raises `DecodeError`, `DeadEnd`, `GrammarTooCostly`, and `RequestError` as `Sampler` does.
     """
     context = line.context
     answer = Answer(context.model, sampling, max_tokens)

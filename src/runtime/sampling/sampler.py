@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from runtime.errors import DeadEnd, RequestError
+from runtime.errors import DeadEnd, GrammarTooCostly, RequestError
 from runtime.llama import Context, Model, lib
 from runtime.sampling.logprobs import Logprob, logprob_of
 from runtime.sampling.parameters import Sampling
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
+
+# llama.cpp follows every way to read the answer so far, and some grammars multiply these with each character. It cannot
+# be interrupted, so growth must be noticed while it is small.
+_MOST_SECONDS = 2.0
 
 
 @final
@@ -52,14 +58,16 @@ class Sampler:
     def sample(self, context: Context, row: int = -1) -> tuple[int, Logprob | None]:
         """The next token after the last one evaluated with logits, or after output `row` of the last batch.
 
-        With it, if asked for, its log probability. Raises `DeadEnd` if the grammar allows no token here.
+        With it, if asked for, its log probability. Raises `DeadEnd` if the grammar allows no token here, and
+        `GrammarTooCostly`.
         """
         pointer = lib.llama_get_logits_ith(context.pointer, row)
         logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab,))
         token = self._choose(self._allowed(logits))
         logprob = None if self._top is None else logprob_of(logits, token, self._top)
         if self._grammar is not None:
-            lib.llama_sampler_accept(self._grammar, token)
+            with _bounded():
+                lib.llama_sampler_accept(self._grammar, token)
         lib.llama_sampler_accept(self._chain, token)
         return token, logprob
 
@@ -76,7 +84,8 @@ class Sampler:
             candidates["logit"][token] += bias
         if self._grammar is None:
             return candidates
-        lib.llama_sampler_apply(self._grammar, ctypes.byref(_array(candidates)))
+        with _bounded():
+            lib.llama_sampler_apply(self._grammar, ctypes.byref(_array(candidates)))
         allowed: npt.NDArray[Any] = candidates[np.isfinite(candidates["logit"])]
         if not allowed.size:
             raise DeadEnd
@@ -99,6 +108,14 @@ class Sampler:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    start = time.thread_time()
+    yield
+    if (seconds := time.thread_time() - start) > _MOST_SECONDS:
+        raise GrammarTooCostly(seconds)
 
 
 def _array(candidates: npt.NDArray[Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.errors import DeadEnd, RequestError
+from runtime.errors import DeadEnd, GrammarTooCostly, RequestError
 from runtime.sampling import GREEDY, Sampler, Sampling
 
 
@@ -107,6 +107,15 @@ def test_where_a_grammar_leaves_nothing_an_error_is_raised_and_nothing_aborts(li
     never = tuple((token, float("-inf")) for token in range(model.n_vocab) if b"7" in model.piece(token))
     with Sampler(model, Sampling(grammar='root ::= "7"', logit_bias=never)) as sampler, pytest.raises(DeadEnd):
         sampler.sample(line.context)
+
+
+def test_a_grammar_that_takes_longer_with_every_token_is_given_up(line, monkeypatch):
+    monkeypatch.setattr("runtime.sampling.sampler._MOST_SECONDS", 0.1)
+    model = line.context.model
+    (a,) = [token for token in range(model.n_vocab) if model.piece(token) == b"a"]
+    ambiguous = Sampling(grammar="root ::= . root{0,3}", logit_bias=((a, 100.0),))
+    with pytest.raises(GrammarTooCostly, match="too ambiguous, one token took"):
+        draw(line, ambiguous, 40)
 
 
 def test_a_grammar_that_cannot_be_followed_is_refused_with_its_line():
