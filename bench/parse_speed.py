@@ -9,13 +9,12 @@ yardstick), `parse` with the equality check, `parse` without, `parse` given the 
 round, a parse of four times as many messages, and a tokenizer: the tiny vocabulary's, or that of a Hugging Face folder.
 Printed are the medians of the ratios to the yardstick of the same round, so that a busy machine slows both sides alike;
 grown is the share of a parse that one with the earlier rendering takes, growth the large parse's time for a message
-over the small one's. Full garbage collections, whose cost depends on what else a process holds, are made in between.
+over the small one's.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import gzip
 import json
 import random
@@ -100,7 +99,6 @@ def yardstick(template: TemplateSource, variables: dict[str, Any]) -> Callable[[
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    gc.collect()
     start = time.process_time()
     work()
     return time.process_time() - start

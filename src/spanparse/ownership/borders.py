@@ -6,6 +6,7 @@ Each message owns its own header and trailer, whichever iteration of the templat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import ne
 
 from spanparse.ownership.markers import (
     Openers,
@@ -24,16 +25,13 @@ _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
 def lend_names(segments: list[Segment]) -> None:
     """Names and ids of one message that stand inside another's text (the called tool's name) belong to the latter."""
-    for before, segment, after in zip(segments, segments[1:], segments[2:], strict=False):
-        if (
-            not segment.origin.literal
-            and segment.owner is not None
-            and segment.origin.path[-1] in _BORROWED
-            and before.owner == after.owner
-            and before.owner is not None
-            and before.owner >= 0
-        ):
-            segment.owner = before.owner
+    for place in range(1, len(segments) - 1):
+        path, literal, _ = segments[place].origin
+        if literal or path[-1] not in _BORROWED or segments[place].owner is None:
+            continue
+        before = segments[place - 1].owner
+        if before is not None and before >= 0 and segments[place + 1].owner == before:
+            segments[place].owner = before
 
 
 def transfer_headers(segments: list[Segment]) -> None:
@@ -43,7 +41,7 @@ def transfer_headers(segments: list[Segment]) -> None:
     inside the user's turn), the header goes with that text, and so do tools that follow it, since it surrounds them.
     The loop's message must go on behind it: one that has no text of its own keeps what was written for it.
     """
-    last = {segment.owner: place for place, segment in enumerate(segments)}
+    last: dict[int | None, int] = {}
     seen: set[int] = set()
     at = 0
     while at < len(segments):
@@ -56,17 +54,18 @@ def transfer_headers(segments: list[Segment]) -> None:
         follower = segments[end] if end < len(segments) else None
         if (
             end > at
-            and last[owner] > end
             and follower is not None
             and follower.owner is not None
             and follower.owner >= 0
             and follower.owner not in seen
             and not follower.origin.literal
         ):
-            for segment in (*segments[at:end], *_tools_behind(segments, end, owner)):
-                segment.owner = follower.owner
-            seen.add(follower.owner)
-            seen.discard(owner)
+            last = last or {segment.owner: place for place, segment in enumerate(segments)}
+            if last[owner] > end:
+                for segment in (*segments[at:end], *_tools_behind(segments, end, owner)):
+                    segment.owner = follower.owner
+                seen.add(follower.owner)
+                seen.discard(owner)
         at = max(end, at + 1)
 
 
@@ -92,24 +91,33 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], 
     That is text from a start marker on, behind a message's last field, if the next message has no marker of its own. A
     marker that names the role of the message that it stands behind, and not of the next, ends that one.
     """
-    last = {segment.owner: place for place, segment in enumerate(segments)}
-    begun = {segment.owner: segment.start for segment in reversed(segments)}
+    borders = _borders(segments)
+    ends = (*borders, len(segments)) if segments else ()
+    last = {segments[end - 1].owner: end for end in ends}
+    begun = {segments[place].owner: segments[place].start for place in reversed((0, *borders)) if segments}
     result: list[Segment] = []
-    for place, segment in enumerate(segments):
-        before, owner = result[-1].owner if result else None, segment.owner
+    at = 0
+    for place in borders:
+        result += segments[at:place]
+        at = place
+        before, owner = result[-1].owner, segments[place].owner
+        assert before is not None
         assert owner is not None
         if (
-            before is not None
-            and before >= 0
+            before >= 0
             and owner >= 0
-            and owner != before
-            and last[before] == place - 1
+            and last[before] == place
             and _is_own(result[-1])
             and not _introduces(text, segments, place, starts)
         ):
             _hand_on(text, result, begun[before], owner, starts, roles)
-        result.append(segment)
-    return result
+    return result + segments[at:]
+
+
+def _borders(segments: Sequence[Segment]) -> list[int]:
+    """The places of segments that have another owner than the one before."""
+    owners = [segment.owner for segment in segments]
+    return [place for place, differs in enumerate(map(ne, owners, owners[1:]), 1) if differs]
 
 
 def _hand_on(
@@ -159,17 +167,24 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
     closing markers that the next message begins with; of one without fields, not the end of its own turn.
     """
     result: list[Segment] = []
-    border = 0
-    for place, segment in enumerate(segments):
-        owner, before = segment.owner, result[-1].owner if result else None
+    border = at = 0
+    for place in _borders(segments):
+        result += segments[at:place]
+        at = place
+        before, owner = result[-1].owner, segments[place].owner
+        assert before is not None
         assert owner is not None
-        if before is not None and before >= 0 and owner >= 0 and owner != before and segment.start >= border:
-            border = _trailer_end(text, segments, place, starts, openers)
-        if before is not None and segment.start < border:
-            result += split_at([segment], border, before, owner)
-        else:
-            result.append(segment)
-    return result
+        # Where all of a segment goes back, the next one is what the message begins with.
+        while before >= 0 and 0 <= owner != before and at < len(segments) and segments[at].owner == owner:
+            if segments[at].start >= border:
+                border = _trailer_end(text, segments, at, starts, openers)
+            if segments[at].start >= border:
+                break
+            result += split_at([segments[at]], border, before, owner)
+            at += 1
+            if result[-1].owner == owner:
+                break
+    return result + segments[at:]
 
 
 def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Final, final
 
 from spanparse.marks.marked import Runs
-from spanparse.marks.origin import GENERATION, NOWHERE, Run
+from spanparse.marks.origin import GENERATION, NOWHERE
 from spanparse.ownership.borders import (
     hand_back_trailers,
     hand_on_headers,
@@ -88,7 +88,10 @@ def assign_owners(
 
 def unsettled(text: str, runs: Runs, bos: str = "") -> list[Segment]:
     """Segments of `runs`, whose owners are what the runs themselves say; the text opens with `bos`, if given."""
-    segments = [_segment(run) for run in runs]
+    segments = [
+        Segment(start, end, origin, source, GENERATION_PROMPT if origin is GENERATION else origin[2])
+        for start, end, origin, source in runs
+    ]
     return _open_with_bos(segments, len(bos) if text.startswith(bos) else 0)
 
 
@@ -135,19 +138,20 @@ class Settlement:
         transfer_headers(segments)
         resolved: list[Segment] = []
         at = 0
-        while at < len(segments):
-            if segments[at].owner is not None:
-                resolved.append(segments[at])
-                at += 1
+        unowned = [place for place, segment in enumerate(segments) if segment.owner is None]
+        for begin in unowned:
+            if begin < at:
                 continue
-            end = at
+            resolved += segments[at:begin]
+            end = begin
             while end < len(segments) and segments[end].owner is None:
                 end += 1
             left = resolved[-1].owner if resolved else None
             right = segments[end] if end < len(segments) else None
-            gap = segments[at:end]
+            gap = segments[begin:end]
             resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
             at = end
+        resolved += segments[at:]
         self._segments = hand_on_headers(text, resolved, starts, self._roles)
         return hand_back_trailers(text, self._segments, starts, self.openers)
 
@@ -176,11 +180,6 @@ def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
     if first.end <= size:
         return [bos, *rest]
     return [bos, Segment(size, first.end, first.origin, -1, first.owner), *rest]
-
-
-def _segment(run: Run) -> Segment:
-    start, end, origin, source = run
-    return Segment(start, end, origin, source, GENERATION_PROMPT if origin is GENERATION else origin.message)
 
 
 def _resolve(
