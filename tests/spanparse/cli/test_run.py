@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 Run = Callable[..., Any]
-HELLO = {"role": "user", "content": "Hello there, when does the last boat to the island leave tonight, and is there room for a bicycle?"}
+QUESTION = "Hello there, when does the last boat to the island leave tonight, and is there room for a bicycle?"
+HELLO = {"role": "user", "content": QUESTION}
 TALK = [HELLO, {"role": "assistant", "content": "Hi."}, {"role": "user", "content": "How do you do?"}]
 # One thread: a tiny model gains nothing from more, and a busy machine loses much.
 FAST = ("--threads", 1, "--ctx", 1024)
