@@ -356,6 +356,19 @@ def test_a_trailer_written_in_front_of_the_next_header_belongs_to_the_message_it
     assert owners(rendering) == [("0", "<|x_b|> Hi! <|x_end|>"), ("1", "<|x_a|>Hello.<|x_end|>")]
 
 
+def test_arguments_that_a_template_does_not_show_are_noted_as_dropped() -> None:
+    template = source(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}"
+        "{% if c.function.arguments is mapping %}{{ c.function.arguments.x }}{% endif %}{% endfor %}{% endfor %}"
+    )
+    chat = [{"role": "user", "content": "a"}]
+    for arguments in ('{"x": "b"}', {"x": "b"}, "{}"):
+        call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+        chat.append({"role": "assistant", "content": "c", "tool_calls": [call]})
+    notes = [message.notes for message in parse(template, chat).messages]
+    assert notes == [(), ("tool_calls[0].function.arguments dropped",), (), ()]
+
+
 def test_tool_calls_that_a_template_does_not_show_are_noted_as_dropped() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": {}}}
     chat = [

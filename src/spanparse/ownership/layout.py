@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, final
 
-from spanparse.ownership.notes import TEXT_FIELDS, message_notes
+from spanparse.ownership.notes import TEXT_FIELDS, arguments_as_text, message_notes
 from spanparse.ownership.parts import message_parts
 from spanparse.ownership.segments import Segment
 from spanparse.spans import Part
@@ -72,7 +72,7 @@ def _shape(
     index: int, message: dict[str, Any], segments: Sequence[Segment], opens_turn: bool, closes_turn: bool
 ) -> _Shape | None:
     """What parts and notes depend on besides offsets; None where that is more than a shape says."""
-    shape: list[object] = [opens_turn, closes_turn, message.get("role"), len(message.get("tool_calls") or ())]
+    shape: list[object] = [opens_turn, closes_turn, message.get("role"), tuple(map(len, arguments_as_text(message)))]
     for name in TEXT_FIELDS:
         value = message.get(name)
         if value is None or not value:

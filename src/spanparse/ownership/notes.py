@@ -31,6 +31,11 @@ def message_notes(
     calls = message.get("tool_calls") or []
     lost = [i for i in range(len(calls)) if not any(path[:2] in (("tool_calls", i), ("tool_calls",)) for path in shown)]
     notes += ["tool_calls dropped"] if calls and len(lost) == len(calls) else [f"tool_calls[{i}] dropped" for i in lost]
+    notes += [
+        f"tool_calls[{i}].function.arguments dropped"
+        for i, path in enumerate(arguments_as_text(message))
+        if path and i not in lost and not any(place == path[: len(place)] for place in shown if place)
+    ]
     written = {segment.origin.path[2:4] for segment in segments}
     media = [i for i, item in enumerate(_items(message)) if is_media(item)]
     unseen = [i for i in media if ("content", i) not in written and ("content",) not in shown]
@@ -43,6 +48,17 @@ def message_notes(
     ):
         notes.insert(0, "dropped")
     return notes
+
+
+def arguments_as_text(message: dict[str, Any]) -> list[tuple[str | int, ...]]:
+    """For each call the path of its arguments, if they are a text that says something; else an empty one."""
+    found: list[tuple[str | int, ...]] = []
+    for i, call in enumerate(message.get("tool_calls") or ()):
+        inner = call.get("function") if isinstance(call, dict) else None
+        text = inner.get("arguments") if isinstance(inner, dict) else None
+        says = isinstance(text, str) and text.strip().strip("{}").strip()
+        found.append(("tool_calls", i, "function", "arguments") if says else ())
+    return found
 
 
 def _items(message: dict[str, Any]) -> list[Any]:
