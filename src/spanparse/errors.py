@@ -14,9 +14,21 @@ Each error's text is one line that names the thing it is about, fit to be shown 
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SpanparseError(Exception):
-    """Base of all errors that spanparse raises on purpose."""
+    """Base of all errors that spanparse raises on purpose. They survive `pickle` and `copy`, as from a process pool."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python's own way would call the class with the finished text, which is not what its constructor takes.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[SpanparseError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> SpanparseError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class SourceError(SpanparseError):

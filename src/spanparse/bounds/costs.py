@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from spanparse.bounds.limits import BIG, LimitReached
+from spanparse.bounds.limits import BIG, RUN_BYTES, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, REPR_GROWTH, Operations
-from spanparse.marks.marked import Marked
 
 Cost = Callable[..., object]
 
@@ -28,6 +27,18 @@ _MOST_ODD_PRODUCT: Final = 1_000_000
 CASE_GROWTH: Final = 3 * 4
 """Bytes that a change of case makes of one character at most: three characters of four bytes."""
 
+MARKED_RUN: Final = 2_500
+"""Nanoseconds that a run of a marked text takes to be made."""
+
+_CASED_CHARACTER: Final = 10
+_TRANSLATED_CHARACTER: Final = 150
+_TITLED_BYTES: Final = 160
+_TITLED_PIECE: Final = 500
+_FEW_STRIPPED: Final = 64
+_LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_WORD_ENDS: Final = "-({[<" + "".join(filter(str.isspace, map(chr, range(0x3001))))
+# The others put longer texts in the place of what an encoding has no bytes for.
+_SHORT_ERRORS: Final = ("strict", "ignore", "replace")
 _TEXT_ENCODINGS: Final = frozenset({"utf8", "ascii", "latin1", "utf16", "utf32"})
 
 
@@ -53,22 +64,56 @@ def printed(operations: Operations, value: Any, *operands: object, **options: ob
     """The value becomes text, if it is none, and may be cased or escaped."""
     if not isinstance(value, str):
         operations.meter.expect(operations.weigh(value).characters, REPR_GROWTH)
-    elif len(value) > BIG:
-        operations.meter.expect(len(value), CASE_GROWTH)
+    else:
+        _cased(operations, value)
 
 
 # --- texts ----------------------------------------------------------------------------------------
 
 
 def _scan(operations: Operations, text: Any, *operands: object, **options: object) -> None:
-    """The text is gone through; the result is no longer than it."""
+    """The text or container is gone through; the result is no longer than it."""
     if len(text) > BIG:
         operations.meter.charge(len(text))
+
+
+def scanned_back(operations: Operations, text: str, sought: Any = None, *operands: object) -> None:
+    """Python looks for the last place of a text by trying one after another."""
+    _scan(operations, text)
+    if isinstance(sought, str) and len(text) > BIG:
+        operations.meter.afford(len(text), min(len(sought), len(text)))
+
+
+def stripped(operations: Operations, text: str, characters: Any = None) -> None:
+    """Each character at the ends is looked for among `characters`."""
+    _scan(operations, text)
+    if isinstance(characters, str) and len(characters) > _FEW_STRIPPED:
+        operations.meter.afford(len(text), len(characters) >> 4)
 
 
 def _cased(operations: Operations, text: str, *operands: object) -> None:
     if len(text) > BIG:
         operations.meter.expect(len(text), CASE_GROWTH)
+        operations.meter.afford(len(text), _CASED_CHARACTER)
+        operations.meter.afford(runs(text), MARKED_RUN)
+
+
+def titled(operations: Operations, text: str) -> None:
+    """The filter `title`, which cuts the text into words."""
+    if len(text) > BIG:
+        operations.meter.afford(len(text), len(_WORD_ENDS))
+        ends = sum(str.count(text, character) for character in _WORD_ENDS)
+        operations.meter.expect_items(2 * ends, _TITLED_BYTES)
+        operations.meter.afford(2 * ends, _TITLED_PIECE)
+
+
+def escaped(operations: Operations, value: Any) -> None:
+    """Characters that are special in HTML are replaced."""
+    printed(operations, value)
+    if isinstance(value, str) and type(value) is not str and len(value) > BIG:
+        special = sum(str.count(value, character) for character in "&<>'\"")
+        operations.meter.expect_items(min(2 * special, len(value)) + runs(value), RUN_BYTES)
+        operations.meter.afford(2 * special + runs(value), MARKED_RUN)
 
 
 def _padded(operations: Operations, text: str, width: Any, *operands: object) -> None:
@@ -89,7 +134,17 @@ def _split(operations: Operations, text: str, sep: Any = None, maxsplit: Any = -
 
 def _lines(operations: Operations, text: str, keepends: object = False) -> None:
     if len(text) > BIG:
-        pieces(operations, text, len(str.splitlines(text)))
+        pieces(operations, text, lines(text))
+
+
+def _split_back(operations: Operations, text: str, sep: Any = None, maxsplit: Any = -1) -> None:
+    scanned_back(operations, text, sep)
+    _split(operations, text, sep, maxsplit)
+
+
+def lines(text: str) -> int:
+    """How many lines a text has at most."""
+    return sum(str.count(text, end) for end in _LINE_ENDS) + 1
 
 
 def replaced(operations: Operations, text: str, old: Any, new: Any, count: Any = -1) -> None:
@@ -118,11 +173,12 @@ def _translated(operations: Operations, text: str, table: Any) -> None:
     if isinstance(table, dict):
         longest = max((len(value) for value in table.values() if isinstance(value, str)), default=1)
     operations.meter.expect(len(text) * max(1, longest))
+    operations.meter.afford(len(text), _TRANSLATED_CHARACTER)
 
 
 def _encoded(operations: Operations, text: str, encoding: Any = "utf-8", errors: object = "strict") -> None:
     name = str(encoding)[:16].lower().replace("-", "").replace("_", "")
-    if name in _TEXT_ENCODINGS:
+    if name in _TEXT_ENCODINGS and errors in _SHORT_ERRORS:
         operations.meter.expect(len(text), 4)
     else:
         odd(operations, text)
@@ -130,7 +186,12 @@ def _encoded(operations: Operations, text: str, encoding: Any = "utf-8", errors:
 
 def pieces(operations: Operations, text: str, count: int) -> None:
     """The text becomes so many pieces."""
-    operations.meter.expect_items(count, 400 if type(text) is Marked else 64)
+    operations.pieces(text, count)
+
+
+def runs(text: str) -> int:
+    """How many runs a marked text of several origins has; 0 for any other."""
+    return len(getattr(text, "_pieces", ()))
 
 
 def _growth(text: str) -> int:
@@ -138,15 +199,17 @@ def _growth(text: str) -> int:
 
 
 STRING_METHODS: Final[Mapping[str, Cost]] = {
-    **dict.fromkeys(("strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "partition", "rpartition"), _scan),
-    **dict.fromkeys(("startswith", "endswith", "find", "rfind", "index", "rindex", "count"), _scan),
+    **dict.fromkeys(("removeprefix", "removesuffix", "partition"), _scan),
+    **dict.fromkeys(("strip", "lstrip", "rstrip"), stripped),
+    **dict.fromkeys(("startswith", "endswith", "find", "index", "count"), _scan),
+    **dict.fromkeys(("rfind", "rindex", "rpartition"), scanned_back),
     **dict.fromkeys(("isalpha", "isdigit", "isnumeric", "isdecimal", "isalnum", "isspace", "isascii"), _scan),
     **dict.fromkeys(("isupper", "islower", "istitle", "isidentifier", "isprintable"), _scan),
     **dict.fromkeys(("lower", "upper", "title", "capitalize", "swapcase", "casefold"), _cased),
     **dict.fromkeys(("center", "ljust", "rjust", "zfill"), _padded),
     "expandtabs": _tabbed,
     "split": _split,
-    "rsplit": _split,
+    "rsplit": _split_back,
     "splitlines": _lines,
     "replace": replaced,
     "join": joined,
@@ -156,7 +219,9 @@ STRING_METHODS: Final[Mapping[str, Cost]] = {
 """Costs of the methods of `str`, given the text and the method's arguments."""
 
 FREE_IF_SHORT: Final = frozenset(
-    name for name, cost in STRING_METHODS.items() if cost in (_scan, _cased, _split, _lines)
+    name
+    for name, cost in STRING_METHODS.items()
+    if cost in (_scan, scanned_back, stripped, _cased, _split, _split_back, _lines)
 )
 """Methods that need no bound on a text of at most `BIG` characters, whatever short texts they are given."""
 

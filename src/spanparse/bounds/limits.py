@@ -31,6 +31,8 @@ _STEPS_A_LOOK: Final = 256
 # Counting small objects takes some microseconds.
 _LOOKS_A_COUNT: Final = 8
 _WORK_A_LOOK: Final = 1 << 22
+# Nanoseconds from which an operation is held against the time that is left.
+_LONG: Final = 1 << 24
 # What a small object takes on average: a short string, a tuple, a dict of a few keys.
 _BLOCK_BYTES: Final = 80
 _MOST_ITEM_BYTES: Final = 64
@@ -45,7 +47,8 @@ class Limits:
     `seconds` of time; `characters` in the prompt and in any text made on the way to it; `steps`, which are loop
     iterations and macro calls; `memory`, the bytes of all values that the template has made and still holds. That is
     an estimate: while a value is made of others, up to three times as much is taken. The time is looked at between
-    operations, so a render may overrun by the longest of them, seconds at most.
+    operations; one that is estimated not to be done in time is not begun. The estimates are for an ordinary machine, so
+    on a slow one a render may overrun by its last operation.
     """
 
     seconds: float = 30.0
@@ -114,6 +117,13 @@ class Meter:
         self._work += work
         if self._work > _WORK_A_LOOK:
             self._look()
+
+    def afford(self, count: int, nanoseconds: int) -> None:
+        """An operation is about to go through so many characters or items, each of which takes about so long."""
+        total = count * nanoseconds
+        if total > _LONG and time.monotonic() + total * 1e-9 > self._deadline:
+            raise LimitReached(f"is about to take longer than {self.limits.seconds:g} s in all (Limits.seconds)")
+        self.charge(total)
 
     def _look(self) -> None:
         limits = self.limits

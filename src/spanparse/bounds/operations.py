@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, Final, final
 
@@ -30,6 +30,10 @@ FLAT: Final = frozenset({str, Marked, int, bool, float, NoneType})
 _CONVERSION: Final = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d+)?(?:\.(\*|\d+))?[hlL]?(.)", re.DOTALL)
 _FLOAT_DIGITS: Final = 330
 _MAX_ARGUMENTS: Final = 100_000
+# Nanoseconds that an item of a container takes to be weighed, and a piece of a text to be made.
+_WEIGHED_ITEM: Final = 500
+_PIECE: Final = 120
+_MARKED_PIECE: Final = 2_500
 _ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "-": operator.sub,
     "*": operator.mul,
@@ -62,10 +66,13 @@ class Operations:
 
     def weigh(self, value: Any) -> Weight:
         """The weight of `value`, if an operation may walk it."""
-        weight = weigh(value, self.meter.limits.characters)
+        weight = weigh(value, self.meter.limits.characters, self._visit)
         if weight.characters > BIG:
             self.meter.charge(weight.characters)
         return weight
+
+    def _visit(self, items: int) -> None:
+        self.meter.afford(items, _WEIGHED_ITEM)
 
     def walk(self, value: Any) -> Any:
         """`value`, which is about to be hashed, compared or printed."""
@@ -89,7 +96,21 @@ class Operations:
             found.append(value)
         return self.meter.keep(found)
 
+    def one_by_one(self, values: Any) -> Iterator[Any]:
+        """The items of `values`, which a filter goes through without giving one for each."""
+        for value in values:
+            self.meter.tick()
+            if isinstance(value, str) and len(value) > BIG:
+                self.meter.afford(len(value), 8)  # it may be hashed and compared in lower case
+            yield value
+
     # --- texts -------------------------------------------------------------------------------------
+
+    def pieces(self, text: str, count: int) -> None:
+        """The text is about to become so many pieces."""
+        plain = type(text) is str
+        self.meter.expect_items(count, 64 if plain else 400)
+        self.meter.afford(count, _PIECE if plain else _MARKED_PIECE)
 
     def text(self, value: Any) -> str:
         """`str(value)`."""
@@ -142,6 +163,8 @@ class Operations:
             for values, count in ((left, right), (right, left)):
                 if isinstance(values, (str, bytes, list, tuple)) and isinstance(count, int):
                     self._repeat(values, count)
+        elif name == "-" and isinstance(right, str):
+            self.pieces(right, len(right))  # a set loses the characters of a text
         elif name == "%" and isinstance(left, (str, bytes)):
             self.formatting(left, right)
         elif name == "**" and isinstance(left, int) and isinstance(right, int):
@@ -167,6 +190,7 @@ class Operations:
         """Bound the result of `layout % values` from above."""
         if isinstance(layout, bytes):
             layout = layout.decode("latin-1")
+        self.pieces(layout, str.count(layout, "%"))
         arguments = values if isinstance(values, tuple) else (values,)
         most = max(map(self._formatted, arguments), default=0)
         if isinstance(values, dict):
@@ -208,4 +232,6 @@ class Operations:
                 self.meter.expect((weight.characters + 1) * len(container))
         elif hasattr(container, "__len__"):
             self.meter.charge(len(container))
+            if isinstance(value, str) and len(value) > BIG and isinstance(container, (list, tuple)):
+                self.meter.afford(len(container), len(value) >> 3)
         return value in container

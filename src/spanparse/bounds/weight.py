@@ -6,7 +6,7 @@ comparison would come to the end of; a tuple nested a million deep overflows the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Set, ValuesView
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -33,12 +33,13 @@ class Weight(NamedTuple):
     height: int
 
 
-def weigh(value: Any, most: int) -> Weight:
+def weigh(value: Any, most: int, visit: Callable[[int], object] = abs) -> Weight:
     """The weight of `value`; raises `LimitReached` if it has more than `most` characters or is nested too deeply.
 
-    Takes time in proportion to the objects in `value`, each of which is visited once however often it occurs.
+    Takes time in proportion to the objects in `value`, each container of which is visited once however often it occurs;
+    `visit` is told how many items one has before they are gone through, unless they are few in all, and may raise.
     """
-    return _weigh_few(value, most) or _weigh(value, most, {}, 0)
+    return _weigh_few(value, most) or _Scales(most, visit).weigh(value, 0)
 
 
 def _weigh_few(value: Any, most: int) -> Weight | None:
@@ -73,30 +74,42 @@ def _weigh_few(value: Any, most: int) -> Weight | None:
         level = below
 
 
-def _weigh(value: Any, most: int, known: dict[int, Weight], depth: int) -> Weight:
-    if isinstance(value, str):
-        return Weight(len(value), 0)
-    if value is None or isinstance(value, (int, float)):
-        return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0)
-    items = _items(value)
-    if items is None:
-        return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0)
-    found = known.get(id(value))
-    if depth + (1 if found is None else found.height) > MAX_DEPTH:
-        raise LimitReached(f"makes a value nested more than {MAX_DEPTH} levels deep")
-    if found is not None:
-        return found
-    # A namespace may hold itself; Python prints such a place as an ellipsis.
-    known[id(value)] = Weight(_ITEM, 0)
-    characters = height = 0
-    for item in items:
-        inner = _weigh(item, most, known, depth + 1)
-        characters += inner.characters + _ITEM
-        height = max(height, inner.height)
-        if characters > most:
-            raise LimitReached(f"makes a value that prints as more than {most:,} characters")
-    result = known[id(value)] = Weight(characters, height + 1)
-    return result
+class _Scales:
+    """Weighs one value; knows the weights of the containers in it that it has been through."""
+
+    __slots__ = ("_known", "_most", "_visit")
+
+    def __init__(self, most: int, visit: Callable[[int], object]) -> None:
+        self._most = most
+        self._visit = visit
+        self._known: dict[int, Weight] = {}
+
+    def weigh(self, value: Any, depth: int) -> Weight:
+        if isinstance(value, str):
+            return Weight(len(value), 0)
+        if value is None or isinstance(value, (int, float)):
+            return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0)
+        items = _items(value)
+        if items is None:
+            return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0)
+        known = self._known
+        found = known.get(id(value))
+        if depth + (1 if found is None else found.height) > MAX_DEPTH:
+            raise LimitReached(f"makes a value nested more than {MAX_DEPTH} levels deep")
+        if found is not None:
+            return found
+        # A namespace may hold itself; Python prints such a place as an ellipsis.
+        known[id(value)] = Weight(_ITEM, 0)
+        self._visit(len(value) if hasattr(value, "__len__") else 1)
+        characters = height = 0
+        for item in items:
+            inner = self.weigh(item, depth + 1)
+            characters += inner.characters + _ITEM
+            height = max(height, inner.height)
+            if characters > self._most:
+                raise LimitReached(f"makes a value that prints as more than {self._most:,} characters")
+        result = known[id(value)] = Weight(characters, height + 1)
+        return result
 
 
 def _items(value: Any) -> Iterable[Any] | None:

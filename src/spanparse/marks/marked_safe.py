@@ -6,13 +6,16 @@ A marked render must do the same to stay equal to the plain one.
 
 from __future__ import annotations
 
+import re
 from typing import Any, final
 
+import markupsafe
 from markupsafe import Markup
 
 from spanparse.marks.marked import Marked, Runs, concat, runs_of
+from spanparse.marks.origin import Run
 
-_ESCAPES = (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', "&#34;"))
+_SPECIAL = re.compile("([&<>'\"]+)")
 
 
 @final
@@ -60,7 +63,30 @@ def escape(value: Any) -> SafeMarked:
 
 def force_escape(value: Any) -> SafeMarked:
     """The `forceescape` filter: replaces special characters in HTML too."""
-    text = Marked(str.__str__(str(value)), runs_of(str(value)))
-    for character, entity in _ESCAPES:
-        text = text.replace(character, entity)
-    return SafeMarked(text)
+    text = str(value)
+    plain = str.__str__(text)
+    parts: list[str] = []
+    runs: list[Run] = []
+    before = at = 0
+    for run in runs_of(text):
+        between = _escaped(plain[before : run.start])
+        parts.append(between)
+        at += len(between)
+        before = run.end
+        # What was computed before has no offsets that could be kept; what is copied keeps them between the entities.
+        pieces = _SPECIAL.split(plain[run.start : run.end]) if run.source >= 0 else (plain[run.start : run.end],)
+        source = run.source
+        for place, piece in enumerate(pieces):
+            # Every other piece is made of special characters.
+            new = _escaped(piece) if place % 2 or run.source < 0 else piece
+            if new:
+                parts.append(new)
+                runs.append(Run(at, at + len(new), run.origin, source if new is piece and run.source >= 0 else -1))
+                at += len(new)
+            source += len(piece)
+    parts.append(_escaped(plain[before:]))
+    return SafeMarked(Marked("".join(parts), tuple(runs)))
+
+
+def _escaped(text: str) -> str:
+    return str.__str__(markupsafe.escape(text))

@@ -19,6 +19,9 @@ from spanparse.bounds.limits import SMALL
 from spanparse.bounds.operations import REPR_GROWTH, Operations
 from spanparse.rendering.context import RenderContext
 
+# Bytes and nanoseconds.
+_BRACE_BYTES: Final = 64
+_BRACE: Final = 1_500
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -86,6 +89,10 @@ def bounded_format(environment: SandboxedEnvironment, method: Any) -> Callable[.
             if options or len(operands) != 1:
                 raise TypeError("format_map() takes exactly one argument")
             options, operands = operands[0], ()
+        # Python's formatter stops at every brace, also at those that stand for themselves.
+        braces = str.count(layout, "{") + str.count(layout, "}")
+        context.operations.meter.expect_items(braces, _BRACE_BYTES)
+        context.operations.meter.afford(braces, _BRACE)
         if isinstance(layout, Markup):
             formatter: SandboxedFormatter = _EscapeFormatter(context.operations, environment, escape=layout.escape)
         else:

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from jinja2 import pass_context
 from jinja2.utils import _PassArg
 
-from spanparse.bounds.costs import Cost, joined, odd, pieces, printed, replaced
+from spanparse.bounds.costs import Cost, escaped, joined, lines, odd, pieces, printed, replaced, stripped, titled
 from spanparse.bounds.limits import BIG, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, FLAT, Operations
 from spanparse.marks.marked import Marked
@@ -22,6 +22,8 @@ Function = Callable[..., Any]
 
 _MOST_LAZY: Final = 100
 _MOST_DIGITS: Final = 300
+# Nanoseconds that an item takes which is sorted.
+_COMPARED_ITEM: Final = 2_000
 
 
 @final
@@ -74,6 +76,7 @@ def _walked(operations: Operations, value: Any, *operands: object, **options: ob
         pieces(operations, value, len(value))
     else:
         operations.weigh(value)
+    operations.meter.afford(len(value), _COMPARED_ITEM)
 
 
 def _listed(operations: Operations, value: Any) -> None:
@@ -83,7 +86,6 @@ def _listed(operations: Operations, value: Any) -> None:
 
 def _filter_join(operations: Operations, value: Any, d: Any = "", attribute: object = None) -> None:
     _walked(operations, value)
-    printed(operations, value)
     joined(operations, operations.text(d), value)
 
 
@@ -95,10 +97,10 @@ def _filter_replace(operations: Operations, s: Any, old: Any, new: Any, count: A
 
 def _indented(operations: Operations, s: Any, width: Any = 4, first: object = False, blank: object = False) -> None:
     margin = len(width) if isinstance(width, str) else max(0, operator.index(width))
-    lines = len(s) + 1
-    if lines * margin > BIG:
-        lines = len(str.splitlines(s)) + 1
-    operations.meter.expect(len(s) + lines * margin)
+    count = lines(s) if len(s) * max(1, margin) > BIG else len(s) + 1
+    if count > BIG:
+        pieces(operations, s, count)
+    operations.meter.expect(len(s) + count * margin)
 
 
 def _formatted(operations: Operations, value: Any, *values: Any, **named: Any) -> None:
@@ -113,6 +115,7 @@ def _centered(operations: Operations, value: Any, width: Any = 80) -> None:
 
 def _summed(operations: Operations, iterable: Any, attribute: object = None, start: object = 0) -> None:
     characters, height = operations.weigh(iterable)
+    characters += operations.weigh(start).characters
     if height > 1:  # lists are copied for each item
         operations.meter.expect((characters + 1) * len(iterable))
 
@@ -131,19 +134,34 @@ def _batched(operations: Operations, value: object, linecount: Any, fill_with: o
         operations.meter.expect_items(operator.index(linecount))
 
 
+def _sliced(operations: Operations, value: Any, *operands: object) -> None:
+    _listed(operations, value)
+
+
+def _trimmed(operations: Operations, value: Any, chars: Any = None) -> None:
+    printed(operations, value)
+    stripped(operations, operations.text(value), chars)
+
+
+def _titled(operations: Operations, value: Any) -> None:
+    printed(operations, value)
+    titled(operations, operations.text(value))
+
+
 def _free(operations: Operations, *operands: object, **options: object) -> None:
     """The items come one by one."""
 
 
 _UNBOUNDED: Final = frozenset({"attr", "count", "d", "default", "first", "items", "last", "length", "random"})
 # Filters that need a container: whatever else they are given is made a list.
-_SIZED: Final = frozenset({"groupby", "join", "max", "min", "sort", "sum"})
+_SIZED: Final = frozenset({"groupby", "join", "max", "min", "slice", "sort", "sum"})
 _LAZY: Final = frozenset({"batch", "map", "reject", "rejectattr", "select", "selectattr", "slice", "unique"})
 _TEXTUAL: Final = frozenset({"capitalize", "lower", "safe", "string", "title", "trim", "upper"})
 _TEXTS: Final = frozenset({str, Marked})
 _FILTERS: Final[Mapping[str, Cost]] = {
     **dict.fromkeys(_LAZY, _free),
-    **dict.fromkeys(("abs", "e", "escape", "float", "forceescape", "int"), printed),
+    **dict.fromkeys(("abs", "float", "int"), printed),
+    **dict.fromkeys(("e", "escape", "forceescape"), escaped),
     **dict.fromkeys(("dictsort", "groupby", "max", "min", "sort"), _walked),
     "batch": _batched,
     "center": _centered,
@@ -153,6 +171,9 @@ _FILTERS: Final[Mapping[str, Cost]] = {
     "list": _listed,
     "replace": _filter_replace,
     "reverse": _listed,
+    "slice": _sliced,
+    "title": _titled,
+    "trim": _trimmed,
     "round": _rounded,
     "sum": _summed,
     "tojson": _serialised,
@@ -164,7 +185,7 @@ def bounded_filter(name: str, function: Function) -> Function:
     if name in _UNBOUNDED:
         return function
     if name in _TEXTUAL:
-        return _bounded_text(function)
+        return _bounded_text(function, _FILTERS.get(name, printed))
     cost: Cost = _FILTERS.get(name, odd)
     lazy, sized, unique = name in _LAZY, name in _SIZED, name == "unique"
     passed = _PassArg.from_obj(function)
@@ -182,6 +203,8 @@ def bounded_filter(name: str, function: Function) -> Function:
             value = operations.sized(value)
         cost(operations, value, *operands, **options)
         depth = value.depth + 1 if type(value) is Lazy else 0
+        if lazy and value and type(value) is not Lazy:
+            value = operations.one_by_one(value)
         if unique:
             value = map(operations.walk, value)
         if passed is None:
@@ -195,13 +218,13 @@ def bounded_filter(name: str, function: Function) -> Function:
     return bounded
 
 
-def _bounded_text(function: Function) -> Function:
+def _bounded_text(function: Function, cost: Cost) -> Function:
     @pass_context
-    def bounded(context: RenderContext, value: Any, *operands: Any) -> Any:
+    def bounded(context: RenderContext, value: Any, *operands: Any, **options: Any) -> Any:
         operations = context.operations
-        if type(value) not in _TEXTS or len(value) > BIG:
-            printed(operations, value)
-        return operations.meter.keep(function(value, *operands))
+        if operands or options or type(value) not in _TEXTS or len(value) > BIG:
+            cost(operations, value, *operands, **options)
+        return operations.meter.keep(function(value, *operands, **options))
 
     return bounded
 
@@ -244,6 +267,7 @@ def bounded_test(name: str, function: Function) -> Function:
     elif name in ("lower", "upper"):
 
         def apply(operations: Operations, value: Any) -> Any:
+            printed(operations, value)
             return function(operations.text(value))
 
     else:
