@@ -18,6 +18,7 @@ MAX_CHARACTERS = 1 << 18
 _MAX_RULES = 10_000  # llama.cpp follows chains of rules by recursion
 _MAX_DEPTH = 100  # … and parentheses
 _MAX_ELEMENTS = 200_000
+_MAX_WAYS = 20_000
 _MAX_REPETITIONS = 2000  # MAX_REPETITION_THRESHOLD of llama.cpp
 
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
@@ -40,11 +41,12 @@ _Alternatives = list[list[str | None]]
 class _Grammar:
     """Rules by name. Groups and repetitions are rules of their own, with names that no rule in the text can have.
 
-    `endless` are the rules that repeat their only item without end.
+    `endless` are the rules that repeat their only item without end, `times` says how often others do at most.
     """
 
     rules: dict[str, _Alternatives]
     endless: list[str]
+    times: dict[str, int]
 
 
 def check_grammar(text: str) -> None:
@@ -57,7 +59,7 @@ def check_grammar(text: str) -> None:
     if "root" not in grammar.rules:
         raise GrammarFault("there is no rule named root")
     _check_repetitions(grammar)
-    _check_recursion(grammar.rules)
+    _check_beginnings(grammar)
 
 
 def _check_repetitions(grammar: _Grammar) -> None:
@@ -68,20 +70,27 @@ def _check_repetitions(grammar: _Grammar) -> None:
             raise GrammarFault(f"rule {_written(name)} repeats without end what may be empty")
 
 
-def _check_recursion(rules: dict[str, _Alternatives]) -> None:
-    """No rule may begin with itself: the parser would have to choose how often before it has read anything."""
+def _check_beginnings(grammar: _Grammar) -> None:
+    """No rule may begin with itself, nor in too many ways: llama.cpp keeps all of them before it has read anything."""
+    rules = grammar.rules
     empty = _empty_rules(rules)
-    firsts: dict[str, set[str]] = {name: set() for name in rules}
+    firsts: dict[str, list[str | None]] = {name: [] for name in rules}
     for name, alternatives in rules.items():
         for sequence in alternatives:
             for item in sequence:
-                if item is None:
-                    break
-                firsts[name].add(item)
+                firsts[name].append(item)
                 if item not in empty:
                     break
+    order = TopologicalSorter({name: [item for item in items if item] for name, items in firsts.items()})
+    ways: dict[str, int] = {}
     try:
-        TopologicalSorter(firsts).prepare()
+        for name in order.static_order():
+            found = 1 + sum(1 if item is None else ways[item] for item in firsts[name])
+            if any(item in empty for item in firsts[name]):
+                found *= grammar.times.get(name, 1)
+            if found > _MAX_WAYS:
+                raise GrammarFault(f"rule {_written(name)} can begin in more than {_MAX_WAYS} ways")
+            ways[name] = found
     except CycleError as error:
         cycle = " → ".join(name for name, _ in groupby(map(_written, reversed(error.args[1]))))
         raise GrammarFault(f"left recursion: a rule begins with itself ({cycle})") from None
@@ -132,6 +141,7 @@ class _Parser:
         self._rule = ""
         self._rules: dict[str, _Alternatives] = {}
         self._endless: list[str] = []
+        self._times: dict[str, int] = {}
         self._known: set[str] = set()
         self._used: dict[str, int] = {}
 
@@ -150,7 +160,7 @@ class _Parser:
         for name, at in self._used.items():
             if name not in self._rules:
                 self._fail(f"there is no rule named {name}", at)
-        return _Grammar(self._rules, self._endless)
+        return _Grammar(self._rules, self._endless, self._times)
 
     def _alternatives(self, depth: int) -> _Alternatives:
         if depth > _MAX_DEPTH:
@@ -172,6 +182,7 @@ class _Parser:
                 if times[1] != 0:
                     name = self._add([[repeated]] if times[0] else [[repeated], []])
                     items.append(name)
+                    self._times[name] = times[1] or times[0] + 1
                     if times[1] is None:
                         self._endless.append(name)
             else:

@@ -19,7 +19,8 @@ from runtime.sampling.parameters import Sampling
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
 
 # llama.cpp follows every way to read the answer so far, and some grammars multiply these with each character. It cannot
-# be interrupted, so growth must be noticed while it is small.
+# be interrupted, so growth is noticed while it is small, if the tokens that make it are short: a long one may already
+# be too much.
 _MOST_SECONDS = 2.0
 
 

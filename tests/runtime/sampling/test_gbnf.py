@@ -50,6 +50,11 @@ REFUSED = [
     ("root ::= " + "[a-z]{2000} " * 200, "line 1: more than 200000 elements"),
     ("root ::= " + "(" * 101 + '"a"' + ")" * 101, "line 1: parentheses are nested more than 100 deep"),
     ('root ::= "a"' + "+" * 1000, "line 1: more than 200000 elements"),
+    (
+        "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1}{{0,3}} r{i + 1}{{0,3}}" for i in range(15)) + '\nr15 ::= "a"?',
+        "can begin in more than 20000 ways",
+    ),
+    ('root ::= b{1000} b\nb ::= c{1000}\nc ::= "a"?', "rule root can begin in more than 20000 ways"),
     ("root ::= [z-a]", "line 1: a range ends before it begins"),
     ("root ::= <|end|>", r"line 1: tokens \(<…>\) are not supported"),
     ('root ::= "a" !<[5]>', r"line 1: tokens \(<…>\) are not supported"),
