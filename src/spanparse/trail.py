@@ -189,7 +189,9 @@ def grown_ownership(
     kept = before.pieces[: head.pieces]
     if not proof or kept[-len(proof) :] != proof or pieces[place][0].start != before.pieces[head.pieces][0].start:
         return None
-    return settlement.ownership([*kept, *pieces[place:]], words)
+    ownership = settlement.ownership([*kept, *pieces[place:]], words)
+    # A border that is not clear may be one with a message that is taken over.
+    return None if ownership.unclear else ownership
 
 
 def _grown_wording(head: Head, marking: Marking) -> Wording:
