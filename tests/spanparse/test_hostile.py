@@ -11,9 +11,11 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import pytest
 from tests.hostile.process import MESSAGES, RENDERS, Outcome
 from tests.hostile.templates import DEEP_TEMPLATES, ESCAPES, LIMITED
@@ -131,6 +133,63 @@ def test_a_step_limit_does_not_depend_on_the_machine() -> None:
     assert render_plain(template, Request(MESSAGES), limits=Limits(steps=100)) == "x" * 100
     with pytest.raises(TemplateLimit, match=r"still rendering after 99 steps \(Limits\.steps\)"):
         render_plain(template, Request(MESSAGES), limits=Limits(steps=99))
+
+
+TEXT = "{% set x = 'ab <' * 1000000 %}"
+LONG_WAYS = [
+    *(f"x | {name}" for name in ("upper", "lower", "capitalize", "title", "list", "join", "join('-')", "sort", "max")),
+    *(f"x | {name}" for name in ("escape", "e", "forceescape", "slice(3) | first", "groupby('y')", "trim(x)", "min")),
+    *(f"x.{name}()" for name in ("upper", "lower", "capitalize", "title", "swapcase", "casefold", "split")),
+    *(f"x.{name}(x[1:])" for name in ("rfind", "rindex", "rpartition", "rsplit", "strip", "lstrip", "rstrip")),
+    *("x.translate({97: 'b'})", "x.replace('a', '-')", "'-'.join(x)", "('{' * 4000000).format()", "'%%' * 999999 % ()"),
+    *("x is upper", "x is lower", "{}.keys() - x", "(x[1:] ~ 'c') in [x] * 999"),
+    *(
+        f"([1, 2] * 90000) | {name}"
+        for name in ("sort", "sum", "max", "min", "tojson", "string", "join", "groupby('y')")
+    ),
+]
+
+
+@pytest.mark.parametrize("expression", LONG_WAYS)
+@pytest.mark.parametrize("render", [render_plain, render_marked])
+def test_what_would_not_be_done_in_time_is_not_begun(
+    render: Callable[..., str], expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A clock that stands still: only what an operation is estimated to take can run into the limit.
+    monkeypatch.setattr("spanparse.bounds.limits.time.monotonic", lambda: 0.0)
+    template = f"{TEXT}{{% set y = {expression} %}}"
+    with pytest.raises(TemplateLimit, match=r"is about to take longer|Limits\.memory"):
+        render(template, Request(MESSAGES), limits=Limits(seconds=0.001))
+    assert render(TEXT, Request(MESSAGES), limits=Limits(seconds=0.001)) == ""
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        "select('equalto', 'c') | first",
+        "reject('string') | first",
+        "selectattr('y') | first",
+        "rejectattr('upper') | first",
+        "unique | list",
+        "map('upper') | list",
+        "batch(1000) | first",
+        "slice(1000) | list",
+    ],
+)
+@pytest.mark.parametrize("values", ["'abab' * 100", "['a', 'b'] * 200"])
+def test_filters_count_every_item_that_they_go_through(filters: str, values: str) -> None:
+    template = f"{{{{ ({values}) | {filters} }}}}"
+    with pytest.raises(TemplateLimit, match=r"Limits\.steps"):
+        render_plain(template, Request(MESSAGES), limits=Limits(steps=300))
+
+
+def test_a_long_content_is_escaped_with_marks() -> None:
+    content = "if a < b && c > 'd':\n    " * 16_000
+    messages = [{"role": "user", "content": content}]
+    source = TemplateSource("escaping", "{% for m in messages %}{{ m.content | escape }}{% endfor %}", "")
+    parsed = parse(source, messages, limits=Limits(seconds=20))
+    assert parsed.exact
+    assert parsed.text == str(markupsafe.escape(content))
 
 
 def test_a_refusal_on_the_command_line_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
