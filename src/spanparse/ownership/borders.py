@@ -15,6 +15,7 @@ from spanparse.ownership.markers import (
     is_opening,
     is_turn,
     last_start,
+    named_header,
     names_role,
     turns_end,
 )
@@ -85,11 +86,15 @@ def _is_field(segment: Segment) -> bool:
     return not segment.origin.literal and not segment.is_tools
 
 
-def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], roles: Sequence[str]) -> list[Segment]:
+def hand_on_headers(
+    text: str, segments: list[Segment], starts: frozenset[str], roles: Sequence[str], unclear: set[int]
+) -> list[Segment]:
     """Give a header that a template writes at the end of one message's turn to the message that it introduces.
 
     That is text from a start marker on, behind a message's last field, if the next message has no marker of its own. A
-    marker that names the role of the message that it stands behind, and not of the next, ends that one.
+    marker that names the role of the message that it stands behind, and not of the next, ends that one. Without a
+    marker it is what names the next message's role, or the words behind the end of the turn, if the next message has
+    no words in front of it; an answer's header among other words is not told from them, and goes to `unclear`.
     """
     borders = _borders(segments)
     ends = (*borders, len(segments)) if segments else ()
@@ -110,7 +115,9 @@ def hand_on_headers(text: str, segments: list[Segment], starts: frozenset[str], 
             and _is_own(result[-1])
             and not _introduces(text, segments, place, starts)
         ):
-            _hand_on(text, result, begun[before], owner, starts, roles)
+            bare = not has_words(_lead(text, segments, place))
+            if not _hand_on(text, result, begun[before], owner, starts, roles, bare=bare):
+                unclear.update((before, owner))
     return result + segments[at:]
 
 
@@ -121,11 +128,18 @@ def _borders(segments: Sequence[Segment]) -> list[int]:
 
 
 def _hand_on(
-    text: str, before: list[Segment], begun: int, owner: int, starts: frozenset[str], roles: Sequence[str]
-) -> None:
-    """Give the header in the text that `before` closes with, if there is one, to `owner`.
+    text: str,
+    before: list[Segment],
+    begun: int,
+    owner: int,
+    starts: frozenset[str],
+    roles: Sequence[str],
+    *,
+    bare: bool,
+) -> bool:
+    """Give the header in the text that `before` closes with, if there is one, to `owner`; False if it is not clear.
 
-    The message that `before` closes with has its first text at `begun`.
+    The message that `before` closes with has its first text at `begun`. `bare` says that `owner` begins without words.
     """
     closing, end = before[-1].owner, before[-1].end
     assert closing is not None
@@ -133,12 +147,32 @@ def _hand_on(
     while first and before[first - 1].owner == closing and _is_own(before[first - 1]):
         first -= 1
     begin = before[first].start
-    if begun == begin:
+    if begun >= begin:
         # Without anything in front, the first marker is the message's own.
         begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
-    if border >= begin and not _names_only(text, border, starts, roles[closing], roles[owner]):
-        before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
+    if border >= begin:
+        if not _names_only(text, border, starts, roles[closing], roles[owner]):
+            before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
+        return True
+    if not bare:
+        return True
+    header = _plain_header(text, before[first].start, end, roles[owner])
+    if header is not None:
+        before[first:] = split_at(before[first:], header, closing, owner)
+        return True
+    asked = (roles[closing], roles[owner]) == ("user", "assistant")
+    says = begun < begin and not before[first - 1].is_frame
+    return not (asked and says and has_words(text[begin:end]))
+
+
+def _plain_header(text: str, begin: int, end: int, role: str) -> int | None:
+    """Where a header without a start marker begins in what closes [begin, end), None if there is none."""
+    header = named_header(text, begin, end, role)
+    if header is None:
+        closed = turns_end(text, begin, end, "")
+        header = closed if closed and has_words(text[closed:end]) else None
+    return header
 
 
 def _names_only(text: str, border: int, starts: frozenset[str], role: str, other: str) -> bool:
@@ -154,10 +188,14 @@ def _is_own(segment: Segment) -> bool:
 
 def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
     """Whether the template's text in front of a message's first field holds a start marker."""
-    begin = segments[place].start
+    lead = _lead(text, segments, place)
+    return any(start in lead for start in starts)
+
+
+def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
+    """The template's text in front of the first field of the message at `place`, a role included."""
     behind = lead_end(segments, place, with_role=True)
-    end = segments[behind - 1].end if behind > place else begin
-    return any(str.find(text, start, begin, end) >= 0 for start in starts)
+    return text[segments[place].start : segments[behind - 1].end] if behind > place else ""
 
 
 def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str], openers: Openers) -> list[Segment]:

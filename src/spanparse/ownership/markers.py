@@ -18,6 +18,12 @@ _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
 _NAMES = {"assistant": ("assistant", "model", "bot"), "user": ("user", "human")}
+# Words that stand for a role in a header of plain words: `### Response:`, `<AI>`.
+_HEADER_NAMES = {
+    "assistant": (*_NAMES["assistant"], "assistente", "ai", "response"),
+    "user": (*_NAMES["user"], "instruction"),
+}
+_TAG = r"<[^<>\s]{1,40}>"
 _ROLES = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
 _UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s"})
 ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
@@ -141,6 +147,30 @@ def ends_turn(text: str) -> bool:
     text = text.rstrip()
     closing = next((found[0] for found in _CLOSING.finditer(text) if found.end() == len(text)), "")
     return is_closing(closing) and not _name(closing)
+
+
+def named_header(text: str, begin: int, end: int, role: str) -> int | None:
+    """Where the header begins that names `role` and closes [begin, end), None if there is none.
+
+    Nothing but markers and punctuation stands around the name: `<extra_id_1>Assistant`, `|Bot|: `, `### Response:`.
+    White space in front is not the header's, nor are closing markers.
+    """
+    found = _header_naming(role).search(text, begin, end)
+    if found is None:
+        return None
+    border = found.start()
+    while (closing := _CLOSING.match(text, border, end)) and is_closing(closing[0]):
+        border = closing.end()
+    return border + len(text[border:end]) - len(text[border:end].lstrip())
+
+
+@lru_cache(maxsize=16)
+def _header_naming(role: str) -> re.Pattern[str]:
+    names = "|".join(map(re.escape, _HEADER_NAMES.get(role, (role,))))
+    around = rf"(?:{_TAG}|[^\w<>])*"
+    tagged = rf"<(?:{names})>"
+    plain = rf"(?:{_TAG}|[#*|\[({{]+ ?)*(?<![\w<])(?:{names})(?![\w>])"
+    return re.compile(rf"(?:{tagged}|{plain}){around}\Z", re.IGNORECASE)
 
 
 def turns_end(text: str, start: int, end: int, trailer: str) -> int:

@@ -152,7 +152,7 @@ class Settlement:
             resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
             at = end
         resolved += segments[at:]
-        self._segments = hand_on_headers(text, resolved, starts, self._roles)
+        self._segments = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
         return hand_back_trailers(text, self._segments, starts, self.openers)
 
     def _literals(self) -> Iterable[str]:

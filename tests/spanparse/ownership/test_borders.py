@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from spanparse import TemplateSource, parse
+import pytest
+
+from spanparse import Rendering, TemplateSource, parse
 
 Message = dict[str, Any]
 CHAT: list[Message] = [
@@ -23,12 +25,18 @@ CALLS: list[Message] = [
 ]
 
 
+def render(
+    template: str, messages: list[Message], *, add: bool = False, tools: list[dict[str, Any]] | None = None
+) -> Rendering:
+    source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
+    return parse(source, messages, tools=tools, add_generation_prompt=add)
+
+
 def owners(
     template: str, messages: list[Message], *, add: bool = False, tools: list[dict[str, Any]] | None = None
 ) -> list[tuple[int | str, str]]:
     """(message, text) of every stretch in text order; "-" is the preamble, ">" the generation prompt."""
-    source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
-    rendering = parse(source, messages, tools=tools, add_generation_prompt=add)
+    rendering = render(template, messages, add=add, tools=tools)
     assert rendering.exact
     stretches: list[tuple[int, int, int | str]] = [
         (piece.start, piece.end, message.index) for message in rendering.messages for piece in message.pieces
@@ -183,3 +191,46 @@ def test_tools_in_a_shared_turn_are_the_messages_whose_header_surrounds_them() -
         (0, '<start_of_turn>user\nBe kind.\nTools: [{"name": "look"}]'),
         (1, "\n\nhi<end_of_turn>\n"),
     ]
+
+
+def asked(ask: str, answer: str) -> str:
+    """A template that writes `answer` behind each question, and nothing of its own around an answer."""
+    return (
+        f"{{% for m in messages %}}{{% if m.role == 'user' %}}{ask}{{{{ m.content }}}}{answer}"
+        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ask", "trailer", "header"),
+    [
+        ("<extra_id_1>User\n", "\n", "<extra_id_1>Assistant\n"),
+        ("<x>", "", "<AI>"),
+        ("|Human|: ", "\n", "|Bot|: "),
+        ("USER: ", "\n ", "ASSISTANT:"),
+        ("<user> ", " ", "<assistant><actual_response>"),
+        ("### Instruction:\n", "\n", "### Response:"),
+        ("<human>", "</human>\n", "<ai>"),
+        ("### A\n", "<|end_of_text|>", "<|begin_of_text|>### B\n"),
+    ],
+)
+def test_words_behind_a_question_that_name_the_assistant_are_the_answers_header(
+    ask: str, trailer: str, header: str
+) -> None:
+    found = owners(asked(ask, trailer + header), CHAT)
+    assert found[-3][1].endswith("hi" + trailer)
+    assert found[-2:] == [(1, header + "yes</s>"), (2, f"{ask}so{trailer}{header}")]
+
+
+def test_whose_other_words_between_a_question_and_an_answer_are_is_not_clear() -> None:
+    rendering = render(asked("Q. ", "\nThey said that "), CHAT)
+    assert [message.reason for message in rendering.messages] == ["owner-unclear", "owner-unclear", None]
+
+
+def test_the_header_of_an_answer_that_says_nothing_stays_its_own() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|end|>{{ '<|assistant|>' }}"
+        "{% elif m.role == 'assistant' %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    silent: list[Message] = [CHAT[0], {"role": "assistant", "content": ""}, CHAT[1]]
+    assert owners(template, silent)[1:] == [(1, "<|assistant|><|end|>"), (2, "yes<|end|>")]
