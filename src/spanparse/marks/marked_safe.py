@@ -89,4 +89,6 @@ def force_escape(value: Any) -> SafeMarked:
 
 
 def _escaped(text: str) -> str:
+    if not text:
+        return ""
     return str.__str__(markupsafe.escape(text))

@@ -107,6 +107,10 @@ def _shown(segment: Segment, value: str) -> str:
         return _COMPUTED
     if size == len(value):
         return _WHOLE
+    before, after = value[source - 1 : source], value[source + size : source + size + 1]
+    # Looked at first: to copy the text for each of thousands of segments would take the square of its length.
+    if not (before + after).isspace():
+        return _CUT
     left_out = value[:source] + value[source + size :]
     return _TRIMMED if left_out.isspace() else _CUT
 
