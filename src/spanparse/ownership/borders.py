@@ -24,15 +24,26 @@ from spanparse.ownership.segments import PREAMBLE, Segment, lead_end, split_at
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
 
-def lend_names(segments: list[Segment]) -> None:
-    """Names and ids of one message that stand inside another's text (the called tool's name) belong to the latter."""
-    for place in range(1, len(segments) - 1):
-        path, literal, _ = segments[place].origin
-        if literal or path[-1] not in _BORROWED or segments[place].owner is None:
+def lend_between(text: str, segments: list[Segment]) -> None:
+    """Give what stands inside other messages' texts, and was written on behalf of another, to those.
+
+    That is names and ids (the called tool's name), and the white space with which a template joins texts of a turn when
+    its loop holds the message behind the turn.
+    """
+    for before, segment, after in zip(segments, segments[1:], segments[2:], strict=False):
+        lender, left, right = segment.owner, before.owner, after.owner
+        if lender is None or left is None or right is None or left < 0:
             continue
-        before = segments[place - 1].owner
-        if before is not None and before >= 0 and segments[place + 1].owner == before:
-            segments[place].owner = before
+        if not segment.origin.literal:
+            if left == right and segment.origin.path[-1] in _BORROWED:
+                segment.owner = left
+        elif (
+            left <= right < lender
+            and not before.origin.literal
+            and not after.origin.literal
+            and text[segment.start : segment.end].isspace()
+        ):
+            segment.owner = left
 
 
 def transfer_headers(segments: list[Segment]) -> None:

@@ -22,7 +22,7 @@ from spanparse.ownership.borders import (
     hand_back_trailers,
     hand_on_headers,
     leave_default_turn,
-    lend_names,
+    lend_between,
     transfer_headers,
 )
 from spanparse.ownership.markers import (
@@ -134,7 +134,7 @@ class Settlement:
     def settle(self, segments: list[Segment]) -> list[Segment]:
         """`segments`, which are changed, with an owner each."""
         text, starts = self._text, self._starts
-        lend_names(segments)
+        lend_between(text, segments)
         transfer_headers(segments)
         resolved: list[Segment] = []
         at = 0

@@ -234,3 +234,17 @@ def test_the_header_of_an_answer_that_says_nothing_stays_its_own() -> None:
     )
     silent: list[Message] = [CHAT[0], {"role": "assistant", "content": ""}, CHAT[1]]
     assert owners(template, silent)[1:] == [(1, "<|assistant|><|end|>"), (2, "yes<|end|>")]
+
+
+def test_white_space_that_joins_the_texts_of_a_turn_is_the_turns() -> None:
+    template = (
+        "{% set ns = namespace(texts=[]) %}{% for m in messages %}"
+        "{% if m.role == 'user' %}{% set ns.texts = ns.texts + (m.content | map(attribute='text') | list) %}"
+        "{% else %}{{ '[INST]' + ns.texts | join('\n\n') + '[/INST]' }}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    several: list[Message] = [
+        {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+        {"role": "user", "content": [{"type": "text", "text": "three"}]},
+        CHAT[1],
+    ]
+    assert owners(template, several) == [(0, "[INST]one\n\ntwo\n\n"), (1, "three[/INST]"), (2, "yes")]
