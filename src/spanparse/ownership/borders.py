@@ -173,7 +173,7 @@ def _hand_on(
         before[first:] = split_at(before[first:], header, closing, owner)
         return True
     asked = (roles[closing], roles[owner]) == ("user", "assistant")
-    says = begun < begin and not before[first - 1].is_frame
+    says = begun < begin and not (before[first - 1].is_frame or before[first - 1].is_tools)
     return not (asked and says and has_words(text[begin:end]))
 
 

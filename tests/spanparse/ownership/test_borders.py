@@ -248,3 +248,12 @@ def test_white_space_that_joins_the_texts_of_a_turn_is_the_turns() -> None:
         CHAT[1],
     ]
     assert owners(template, several) == [(0, "[INST]one\n\ntwo\n\n"), (1, "three[/INST]"), (2, "yes")]
+
+
+def test_what_closes_the_tools_in_front_of_a_question_that_says_nothing_is_clear() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}[TOOLS]({{ tools | tojson }})[/TOOLS]{{ m.content }}[/INST]"
+        "{% else %}{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+    )
+    silent: list[Message] = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
+    assert render(template, silent, tools=[{"name": "look"}]).exact
