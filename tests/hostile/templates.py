@@ -100,6 +100,7 @@ LARGE_TEXTS = {
     "join with itself": X + "{{ x.join(x) }}",
     "translate": X + "{{ ('a' * 10000).translate({97: x}) }}",
     "tojson indent": "{{ messages | tojson(indent=10**8) }}",
+    "tojson of many messages": "{{ ([messages] * 9999) | tojson | length }}",
     "tojson indent by a text": X + "{{ [[[[1] * 999]]] | tojson(indent=x) }}",
     "tojson separators": X + "{{ range(9999) | list | tojson(separators=(x, x)) }}",
     "lipsum": "{{ lipsum(n=10**9) }}",

@@ -183,6 +183,14 @@ def test_filters_count_every_item_that_they_go_through(filters: str, values: str
         render_plain(template, Request(MESSAGES), limits=Limits(steps=300))
 
 
+@pytest.mark.parametrize("render", [render_plain, render_marked])
+def test_a_list_that_is_indented_stays_as_the_caller_gave_it(render: Callable[..., str]) -> None:
+    messages = [{"role": "user", "content": "a"}]
+    with pytest.raises(TemplateError, match="list"):
+        render("{{ messages | indent }}", Request(messages))
+    assert messages == [{"role": "user", "content": "a"}]
+
+
 def test_a_long_content_is_escaped_with_marks() -> None:
     content = "if a < b && c > 'd':\n    " * 16_000
     messages = [{"role": "user", "content": content}]

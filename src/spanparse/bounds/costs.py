@@ -34,6 +34,8 @@ _CASED_CHARACTER: Final = 10
 _TRANSLATED_CHARACTER: Final = 150
 _TITLED_BYTES: Final = 160
 _TITLED_PIECE: Final = 500
+_FEW_JOINED: Final = 1_000
+_JOINED_PIECE: Final = 1_000
 _FEW_STRIPPED: Final = 64
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _WORD_ENDS: Final = "-({[<" + "".join(filter(str.isspace, map(chr, range(0x3001))))
@@ -165,6 +167,10 @@ def joined(operations: Operations, separator: str, values: Any) -> None:
     if isinstance(values, str):
         pieces(operations, values, len(values))
     characters = sum(len(value) for value in values if isinstance(value, str))
+    if len(values) > _FEW_JOINED:
+        kept = len(values) + sum(runs(value) for value in values if isinstance(value, str))
+        operations.meter.expect_items(2 * kept, RUN_BYTES)
+        operations.meter.afford(kept, _JOINED_PIECE)
     operations.meter.expect(characters + len(values) * len(separator), _growth(separator))
 
 

@@ -27,10 +27,14 @@ _ITEMS_VIEW: Final[Any] = type(dict[str, str]().items())
 
 
 class Weight(NamedTuple):
-    """Size of a value's printed form, in characters, roughly and before escaping, and its depth of nesting."""
+    """Size of a value's printed form, in characters, roughly and before escaping; its depth of nesting; its parts.
+
+    `items` are all keys and values inside it, each as often as it is printed.
+    """
 
     characters: int
     height: int
+    items: int
 
 
 def weigh(value: Any, most: int, visit: Callable[[int], object] = abs) -> Weight:
@@ -66,7 +70,7 @@ def _weigh_few(value: Any, most: int) -> Weight | None:
             else:
                 return None
         if not containers:
-            return Weight(characters + _ITEM * seen, height)
+            return Weight(characters + _ITEM * seen, height, seen)
         height += 1
         seen += len(below)
         if seen > _FEW or height > MAX_DEPTH or characters > most:
@@ -86,12 +90,12 @@ class _Scales:
 
     def weigh(self, value: Any, depth: int) -> Weight:
         if isinstance(value, str):
-            return Weight(len(value), 0)
+            return Weight(len(value), 0, 0)
         if value is None or isinstance(value, (int, float)):
-            return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0)
+            return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0, 0)
         items = _items(value)
         if items is None:
-            return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0)
+            return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0, 0)
         known = self._known
         found = known.get(id(value))
         if depth + (1 if found is None else found.height) > MAX_DEPTH:
@@ -99,16 +103,17 @@ class _Scales:
         if found is not None:
             return found
         # A namespace may hold itself; Python prints such a place as an ellipsis.
-        known[id(value)] = Weight(_ITEM, 0)
+        known[id(value)] = Weight(_ITEM, 0, 0)
         self._visit(len(value) if hasattr(value, "__len__") else 1)
-        characters = height = 0
+        characters = height = count = 0
         for item in items:
             inner = self.weigh(item, depth + 1)
             characters += inner.characters + _ITEM
+            count += inner.items + 1
             height = max(height, inner.height)
             if characters > self._most:
                 raise LimitReached(f"makes a value that prints as more than {self._most:,} characters")
-        result = known[id(value)] = Weight(characters, height + 1)
+        result = known[id(value)] = Weight(characters, height + 1, count)
         return result
 
 

@@ -24,6 +24,9 @@ _MOST_LAZY: Final = 100
 _MOST_DIGITS: Final = 300
 # Nanoseconds that an item takes which is sorted.
 _COMPARED_ITEM: Final = 2_000
+# Nanoseconds and bytes that an item takes which is written as JSON with marks.
+_JSON_ITEM: Final = 7_000
+_JSON_ITEM_BYTES: Final = 900
 
 
 @final
@@ -63,7 +66,9 @@ def _serialised(
     separators: Any = None,
     sort_keys: object = False,
 ) -> None:
-    characters, height = operations.weigh(value)
+    characters, height, items = operations.weigh(value)
+    operations.meter.expect_items(items, _JSON_ITEM_BYTES)
+    operations.meter.afford(items, _JSON_ITEM)
     margin = len(indent) if isinstance(indent, str) else max(0, operator.index(indent or 0))
     between = sum(map(len, separators)) if separators else 0
     # A value's weight counts at least four characters for each item, which is where lines and separators go.
@@ -96,6 +101,9 @@ def _filter_replace(operations: Operations, s: Any, old: Any, new: Any, count: A
 
 
 def _indented(operations: Operations, s: Any, width: Any = 4, first: object = False, blank: object = False) -> None:
+    if not isinstance(s, str):
+        # An error for all there is. Jinja's filter uses `+=`, which would first add to the caller's own list.
+        operator.add(s, "\n")
     margin = len(width) if isinstance(width, str) else max(0, operator.index(width))
     count = lines(s) if len(s) * max(1, margin) > BIG else len(s) + 1
     if count > BIG:
@@ -114,7 +122,7 @@ def _centered(operations: Operations, value: Any, width: Any = 80) -> None:
 
 
 def _summed(operations: Operations, iterable: Any, attribute: object = None, start: object = 0) -> None:
-    characters, height = operations.weigh(iterable)
+    characters, height, _ = operations.weigh(iterable)
     characters += operations.weigh(start).characters
     if height > 1:  # lists are copied for each item
         operations.meter.expect((characters + 1) * len(iterable))

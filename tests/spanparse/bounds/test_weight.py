@@ -30,7 +30,7 @@ def height(value: Any) -> int:
 
 @given(values)
 def test_the_weight_is_about_the_printed_length(value: Any) -> None:
-    characters, levels = weigh(value, 1_000_000)
+    characters, levels, _ = weigh(value, 1_000_000)
     # Escapes aside, of which the longest makes ten characters of one.
     assert len(repr(value)) <= 10 * characters + 2
     assert characters <= 14 * len(repr(value)) + 24
