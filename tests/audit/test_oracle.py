@@ -222,6 +222,39 @@ def test_tools_in_another_message_s_turn_are_found() -> None:
     assert "tools" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
 
 
+def test_a_question_that_takes_the_answer_s_header_is_found() -> None:
+    text = (
+        "{% for m in messages %}{% if m.role == 'user' %}Human: {{ m.content }}\n\nAssistant: "
+        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    view = view_of("turns", Template("plain words", text, False))
+    assert faults_of(view) == []
+    rendering = moved_border(view.rendering, 1, len("Assistant:"))
+    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer"}
+
+
+def test_a_message_that_takes_what_joins_the_texts_of_the_one_before_is_found() -> None:
+    text = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for part in m.content %}{{ part.text }}{{ '\n\n' if not loop.last }}{% endfor %}"
+        "{% endif %}<|im_end|>\n{% endfor %}"
+    )
+    view = view_of("list with several texts", Template("joined", text, False))
+    assert faults_of(view) == []
+    before, after, _ = view.rendering.messages
+    joint = part_of(before, "delimiter")
+    (start, end), (first, *others) = before.pieces[0], view.rendering.barriers
+    parts = tuple(part for part in before.parts if part is not joint)
+    robbed = replace(before, pieces=(Piece(start, joint.start), Piece(joint.end, end)), parts=parts)
+    taker = replace(after, pieces=(Piece(joint.start, joint.end), *after.pieces), parts=(joint, *after.parts))
+    taken = replace(first, offset=joint.start, kind="assistant_start", message=1)
+    back = replace(first, offset=joint.end, kind="user_start", message=0)
+    rendering = with_message(with_message(view.rendering, robbed), taker)
+    barriers = (taken, back, *view.rendering.barriers) if first.offset > joint.end else (first, taken, back, *others)
+    rendering = replace(rendering, barriers=barriers)
+    assert "order" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
+
+
 def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
     view = view_of("system, turns")
     rendering = swapped(view.rendering)

@@ -97,6 +97,25 @@ def _is_field(segment: Segment) -> bool:
     return not segment.origin.literal and not segment.is_tools
 
 
+def close_shared_turns(segments: list[Segment]) -> None:
+    """What closes a turn belongs to the last message rendered in it.
+
+    Where a loop renders later messages inside the turn of the one that it holds (the results of parallel calls) and
+    then closes the turn, that text is the last one's, as the header is the first one's.
+    """
+    last = {segment.owner: place for place, segment in enumerate(segments)}
+    seen: set[int | None] = set()
+    for place in range(1, len(segments)):
+        before, owner = segments[place - 1].owner, segments[place].owner
+        seen.add(before)
+        if owner is None or before is None or not 0 <= owner < before or owner not in seen:
+            continue
+        closing = segments[place : last[owner] + 1]
+        if all(segment.owner == owner and _is_own(segment) for segment in closing):
+            for segment in closing:
+                segment.owner = before
+
+
 def hand_on_headers(
     text: str, segments: list[Segment], starts: frozenset[str], roles: Sequence[str], unclear: set[int]
 ) -> list[Segment]:

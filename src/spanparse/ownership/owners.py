@@ -19,6 +19,7 @@ from typing import Final, final
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import GENERATION, NOWHERE
 from spanparse.ownership.borders import (
+    close_shared_turns,
     hand_back_trailers,
     hand_on_headers,
     leave_default_turn,
@@ -152,6 +153,7 @@ class Settlement:
             resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
             at = end
         resolved += segments[at:]
+        close_shared_turns(resolved)
         self._segments = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
         return hand_back_trailers(text, self._segments, starts, self.openers)
 

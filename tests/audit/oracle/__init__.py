@@ -12,6 +12,7 @@ from tests.audit.oracle.borders import check_borders
 from tests.audit.oracle.calls import check_calls
 from tests.audit.oracle.changes import check_changes
 from tests.audit.oracle.generation import check_generation
+from tests.audit.oracle.neighbours import check_neighbours
 from tests.audit.oracle.notes import check_notes
 from tests.audit.oracle.sentinels import check_sentinels
 from tests.audit.oracle.structure import check_structure
@@ -31,6 +32,7 @@ CHECKS: Final = (
     check_sentinels,
     check_turns,
     check_borders,
+    check_neighbours,
 )
 """All checks, the cheapest first."""
 

@@ -257,3 +257,19 @@ def test_what_closes_the_tools_in_front_of_a_question_that_says_nothing_is_clear
     )
     silent: list[Message] = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
     assert render(template, silent, tools=[{"name": "look"}]).exact
+
+
+def test_what_closes_a_turn_of_several_results_is_the_last_ones() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role != 'tool' %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}"
+        "{% elif messages[loop.index0 - 1].role != 'tool' %}{{ '<|tool|>[' + m.content }}"
+        "{% for n in messages[loop.index0 + 1:] if n.role == 'tool' %}{{ ', ' + n.content }}{% endfor %}"
+        "{{ ']<|end|>' }}{% endif %}{% endfor %}"
+    )
+    results: list[Message] = [{"role": "tool", "content": str(number)} for number in range(4, 7)]
+    assert owners(template, [*CHAT[:2], *results, CHAT[2]])[2:] == [
+        (2, "<|tool|>[4"),
+        (3, ", 5"),
+        (4, ", 6]<|end|>"),
+        (5, "<|user|>so<|end|>"),
+    ]
