@@ -47,7 +47,7 @@ def _answers(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
 
 
 def _order(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
-    """Where every message shows a word and all words stand in order, no message that has begun goes on behind a later one.
+    """Where each message shows a word and all words stand in order, none that has begun goes on behind a later one.
 
     Pieces that show a name or id again, and nothing else, are passed over.
     """
