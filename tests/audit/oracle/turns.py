@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from tests.audit.markers import CLOSER, Markers, format_of
 from tests.audit.oracle.view import PREAMBLE, Fault, View, owner_name
@@ -52,10 +52,17 @@ def _check_default_turns(view: View, starts: list[int], end: int) -> list[Fault]
     for begin, after in pairwise([*starts, end]):
         if WORD.search(view.text, begin, after):
             break
-        # A header may be made of two markers.
-        if view.text[begin:after].strip() and not view.text[:after].endswith("|>") and view.owners[begin] >= 0:
-            found.append(Fault("default", view.owners[begin], f"owns the turn [{begin}, {after}), which says nothing"))
+        owner = view.owners[begin]
+        # A header may be made of two markers, and an image shown in turns of its own.
+        says = view.text[begin:after].strip() and not view.text[:after].endswith("|>")
+        if says and owner >= 0 and not _has_media(view.case.messages[owner]):
+            found.append(Fault("default", owner, f"owns the turn [{begin}, {after}), which says nothing"))
     return found
+
+
+def _has_media(message: dict[str, Any]) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any("text" not in part for part in content)
 
 
 def _check_tools(view: View, markers: Markers, starts: list[int]) -> list[Fault]:
