@@ -13,7 +13,7 @@ from dataclasses import replace
 from planner.expectation.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
-from planner.simulation.outcome import Outcome, Reason
+from planner.simulation.outcome import Outcome, Reason, outcome_of
 from planner.simulation.session import Prompt, Session
 
 
@@ -57,19 +57,8 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
         lost |= {eviction.offset for eviction in plan.evict if eviction.offset <= shared}
         stored = carried_out(plan, request, stored)
         lost -= stored.keys()
-        yield Outcome(
-            first=first,
-            length=prompt.length,
-            evaluated=prompt.length - begin,
-            bound=bound,
-            restored=begin,
-            shared=shared,
-            saves=len(plan.saves),
-            breaks=plan.breaks,
-            reason=reason,
-            kept=tuple(sorted(stored)),
-            bytes=sum(existing.bytes for existing in stored.values()),
-        )
+        sizes = ((existing.offset, existing.bytes) for existing in stored.values())
+        yield outcome_of(plan, request, sizes, first=first, bound=bound, reason=reason)
 
 
 def start_of(prompt: Prompt) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
-from planner.request import Costs
+from planner.outcome import Plan
+from planner.request import Costs, PlanRequest
 
 Reason = Literal["no-common-prefix", "diverged", "state-missing", "evicted", "budget"]
 """Why a prompt was not simply continued from the tip. `no-common-prefix`: it shares nothing with what was there.
@@ -42,6 +43,33 @@ class Outcome(NamedTuple):
     def replay(self) -> int:
         """Tokens evaluated again although they were there."""
         return max(0, self.evaluated - self.bound)
+
+
+def outcome_of(
+    plan: Plan,
+    request: PlanRequest,
+    stored: Iterable[tuple[int, int]],
+    *,
+    first: bool,
+    bound: int,
+    reason: Reason | None,
+) -> Outcome:
+    """What the plan of `request` came to; `stored` holds offset and bytes of all that is kept after it."""
+    begin = plan.restore.offset if plan.restore else 0
+    kept = sorted(stored)
+    return Outcome(
+        first=first,
+        length=request.prompt_tokens,
+        evaluated=request.prompt_tokens - begin,
+        bound=bound,
+        restored=begin,
+        shared=request.common_prefix,
+        saves=len(plan.saves),
+        breaks=plan.breaks,
+        reason=reason,
+        kept=tuple(offset for offset, _ in kept),
+        bytes=sum(size for _, size in kept),
+    )
 
 
 @final

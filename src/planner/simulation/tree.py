@@ -15,7 +15,7 @@ from planner.expectation.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
 from planner.simulation.line import reason_of, start_of
-from planner.simulation.outcome import Outcome
+from planner.simulation.outcome import Outcome, outcome_of
 from planner.simulation.session import Session
 
 
@@ -78,19 +78,8 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
         stored = _carried_out(plan, request, i, stored, existing)
         left = {state.identity for state in stored}
         lost += [(state.offset, state.owner) for name, state in before_saving.items() if name not in left]
-        yield Outcome(
-            first=first,
-            length=prompt.length,
-            evaluated=prompt.length - begin,
-            bound=bound,
-            restored=begin,
-            shared=shared,
-            saves=len(plan.saves),
-            breaks=plan.breaks,
-            reason=reason,
-            kept=tuple(sorted(state.offset for state in stored)),
-            bytes=sum(state.size for state in stored),
-        )
+        sizes = ((state.offset, state.size) for state in stored)
+        yield outcome_of(plan, request, sizes, first=first, bound=bound, reason=reason)
 
 
 def _nearest(session: Session, i: int, seen: list[int]) -> int | None:
