@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import spanparse
 from planner import Budget, Candidate, Existing, Plan, PlanRequest, PolicyName
 from planner.expectation.learning import Divergence, Planner, identity_of
 from runtime.checkpoint import CheckpointStore, fingerprint
+from runtime.closing import Closing
 from runtime.errors import ContextFull, DecodeError, RequestError, RunError, StateError
 from runtime.executor import Executor
 from runtime.history import PromptHistory
@@ -65,7 +66,7 @@ def _known_policy(name: str) -> PolicyName:
 
 
 @final
-class Engine:
+class Engine(Closing):
     """One model with one line of conversation in its memory and checkpoints of that line.
 
     `model` is the path of a GGUF file. `template` defaults to the one in it. `checkpoints` and `checkpoint_bytes` are
@@ -172,12 +173,6 @@ class Engine:
         """Free context and model. Closing twice is fine."""
         self._context.close()
         self.model.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _run(
         self,

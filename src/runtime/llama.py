@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from runtime.closing import Closing
 from runtime.errors import DecodeError, ModelError
 from runtime.prefix import Tokens, as_tokens
 from spanparse.errors import MissingExtra
@@ -60,7 +61,7 @@ def _listening() -> Iterator[list[str]]:
 
 
 @final
-class Model:
+class Model(Closing):
     """A GGUF model in memory. Raises `ModelError` if llama.cpp cannot load `path`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -111,12 +112,6 @@ class Model:
             lib.llama_model_free(self._pointer)
             self._pointer = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 @dataclass(frozen=True)
 class ContextOptions:
@@ -146,7 +141,7 @@ class ContextOptions:
 
 
 @final
-class Context:
+class Context(Closing):
     """A memory and the means to evaluate tokens into it. Raises `ModelError` if llama.cpp cannot make one."""
 
     def __init__(self, model: Model, options: ContextOptions) -> None:
@@ -256,12 +251,6 @@ class Context:
         if self._pointer is not None:
             lib.llama_free(self._pointer)
             self._pointer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _parameters(options: ContextOptions) -> Any:

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Self, final
+from typing import Any, final
 
+from runtime.closing import Closing
 from runtime.errors import DecodeError, ModelError, RequestError
 from runtime.llama import Context, Model
 from spanparse.errors import MissingExtra
@@ -56,7 +57,7 @@ def _listening() -> Iterator[list[str]]:
 
 
 @final
-class Projector:
+class Projector(Closing):
     """A projector (mmproj) file in memory, for one text model.
 
     `n_threads`: None for one on each available core. `mrope`: images take as many positions as their longer side has
@@ -148,15 +149,9 @@ class Projector:
             lib.mtmd_free(self._pointer)
             self._pointer = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 @final
-class PreparedMedia:
+class PreparedMedia(Closing):
     """One media part as libmtmd's chunks, until `close()`."""
 
     def __init__(self, projector: Projector, pointer: Any, id: str) -> None:
@@ -212,12 +207,6 @@ class PreparedMedia:
         if self._pointer is not None:
             lib.mtmd_input_chunks_free(self._pointer)
             self._pointer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _chunk(pointer: Any, id: str, number: int) -> Chunk:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from runtime.closing import Closing
 from runtime.engine import Completion, Engine
 from runtime.line import Line
 from runtime.llama import Context
@@ -44,7 +45,7 @@ class Verdict:
 
 
 @final
-class Verifier:
+class Verifier(Closing):
     """A second context on the engine's model in which prompts are evaluated from nothing.
 
     Close it before the engine. Comparing is only fair on an engine with `exact` set: otherwise the rounding of 16-bit
@@ -89,12 +90,6 @@ class Verifier:
     def close(self) -> None:
         """Free the second context. Closing twice is fine."""
         self._context.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:

@@ -6,11 +6,12 @@ import ctypes
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from runtime.closing import Closing
 from runtime.errors import DeadEnd, GrammarTooCostly, RequestError
 from runtime.llama import Context, Model, lib
 from runtime.sampling.logprobs import Logprob, logprob_of
@@ -25,7 +26,7 @@ _MOST_SECONDS = 2.0
 
 
 @final
-class Sampler:
+class Sampler(Closing):
     """llama.cpp's samplers in the order of its server: biases, grammar, penalties, top k, typical, top p, min p,
     temperature. Free it with `close()`.
 
@@ -103,12 +104,6 @@ class Sampler:
             if sampler:
                 lib.llama_sampler_free(sampler)
         self._chain = self._grammar = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Self, final
+from typing import Any, Literal, NamedTuple, final
 
+from runtime.closing import Closing
 from runtime.llama import State
 from runtime.prefix import Tokens
 from runtime.report import Source
@@ -81,7 +82,7 @@ class StoreStatus:
 
 
 @final
-class Store:
+class Store(Closing):
     """Full states of one model and context, kept in RAM and written to `tiers`, the nearest first.
 
     A state is saved to RAM. It reaches the other tiers with `flush`, or when it gives way in RAM. What is loaded from
@@ -205,12 +206,6 @@ class Store:
         self._ram.clear()
         for tier in self._tiers.values():
             tier.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _names(self, tier: Tier) -> Iterable[Name]:
         with suppress(TierError), self._watched(tier.source, "reading"):
