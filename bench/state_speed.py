@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.llama import Context, ContextOptions, Model, State
+from runtime.llama import Context, ContextOptions, Model, State, Stretch
 from runtime.store import DiskTier, Identity, Name, Tier, identify
 from runtime.store.record import Record
 from runtime.tiny import ensure_model
@@ -47,7 +47,7 @@ def evaluated(kind: str, width: int, n_tokens: int, stack: ExitStack) -> Context
     context = stack.enter_context(Context(model, ContextOptions(n_ctx=max(256, n_tokens), n_threads=1)))
     ids = np.random.default_rng(0).integers(500, 4000, n_tokens).astype(np.int32)
     for begin in range(0, n_tokens, context.n_batch):
-        context.decode(ids[begin : begin + context.n_batch], begin, logits=False)
+        context.decode(Stretch(ids[begin : begin + context.n_batch], begin))
     context.synchronize()
     return context
 

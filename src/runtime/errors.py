@@ -63,16 +63,15 @@ class GrammarTooCostly(RunError):
 
 
 class DecodeError(RunError):
-    """llama.cpp returned `code` instead of evaluating tokens [begin, end).
+    """llama.cpp returned `code` instead of evaluating what `places` tells.
 
     Codes of `llama_decode`: 1 no room in the memory, 2 aborted, below 0 invalid input or a failure of the backend.
     """
 
-    def __init__(self, code: int, begin: int, end: int) -> None:
-        super().__init__(f"llama.cpp failed with code {code} on tokens {begin} to {end}")
+    def __init__(self, code: int, places: str) -> None:
+        super().__init__(f"llama.cpp failed with code {code} on {places}")
         self.code = code
-        self.begin = begin
-        self.end = end
+        self.places = places
 
 
 class StateError(RunError):

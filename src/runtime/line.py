@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
-from runtime.llama import Context
+from runtime.llama import Context, Stretch
 from runtime.memory import Memory
 from runtime.prefix import Tokens, common_prefix, prefix_digest
 
@@ -96,7 +96,7 @@ class Line:
         begin, end = self.length, self.length + tokens.size
         self._tokens[begin:end] = tokens
         self.settled = False
-        self.context.decode(self._tokens[begin:end], begin, logits=logits)
+        self.context.decode(Stretch(self._tokens[begin:end], begin, logits=logits))
         self.length, self.settled = end, True
 
     def clear(self) -> None:

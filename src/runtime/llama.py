@@ -1,14 +1,14 @@
 """The few calls of llama.cpp that the engine needs, with types, ownership and errors.
 
-Everything here works on sequence 0 of a context. Objects free what they own in `close()`; a context must be closed
-before its model.
+A context holds several sequences, numbered from 0; where none is named it is sequence 0. They share one pool of cells.
+Objects free what they own in `close()`; a context must be closed before its model.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from runtime.closing import Closing
 from runtime.errors import DecodeError, ModelError
-from runtime.prefix import Tokens, as_tokens
+from runtime.prefix import Tokens
 from spanparse.errors import MissingExtra
 
 try:
@@ -32,7 +32,7 @@ State = npt.NDArray[np.uint8]
 """The bytes of a memory state."""
 
 _MOST_THREADS = 512  # GGML_MAX_N_THREADS
-_SEQUENCE = 0
+_MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: only what cannot be cut, the SWA or recurrent part
 _LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
 _int_pointer = ctypes.POINTER(ctypes.c_int32)
@@ -117,9 +117,10 @@ class Model(Closing):
 class ContextOptions:
     """How a context evaluates.
 
-    `n_ctx`: tokens the memory holds. `n_batch`: most tokens handed over in one call. `n_ubatch`: most tokens computed
-    at once. `n_threads`: None for one on each available core. `exact`: keys and values as 32-bit floats and no flash
-    attention, so that results of different batch splits differ by rounding alone and can be compared.
+    `n_ctx`: tokens the memory holds, those that sequences share counted once. `n_batch`: most tokens handed over in one
+    call. `n_ubatch`: most tokens computed at once. `n_threads`: None for one on each available core. `exact`: keys and
+    values as 32-bit floats and no flash attention, so that results of different batch splits differ by rounding alone
+    and can be compared. `n_seq_max`: sequences; llama.cpp sets room aside for the recurrent state and window of each.
 
     Raises ValueError for a value out of its range: a context of fewer than 256 tokens would be made larger, the memory
     is probed with batches of 4, and llama.cpp ends the process for more than 512 threads.
@@ -130,14 +131,31 @@ class ContextOptions:
     n_ubatch: int = 512
     n_threads: int | None = None
     exact: bool = False
+    n_seq_max: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("n_ctx", 256), ("n_batch", 4), ("n_ubatch", 1), ("n_threads", 1)):
+        for name, least in (("n_ctx", 256), ("n_batch", 4), ("n_ubatch", 1), ("n_threads", 1), ("n_seq_max", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.n_threads is not None and self.n_threads > _MOST_THREADS:
             raise ValueError(f"n_threads must be at most {_MOST_THREADS}, not {self.n_threads}")
+        if self.n_seq_max > _MOST_SEQUENCES:
+            raise ValueError(f"n_seq_max must be at most {_MOST_SEQUENCES}, not {self.n_seq_max}")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive tokens of one sequence in a batch, the first of which stands at `position`.
+
+    With `logits`, those after the last token are computed.
+    """
+
+    tokens: Tokens
+    position: int
+    sequence: int = 0
+    logits: bool = False
 
 
 @final
@@ -160,9 +178,19 @@ class Context(Closing):
         self.n_ctx: int = lib.llama_n_ctx(pointer)
         self.n_batch: int = lib.llama_n_batch(pointer)
         self.n_ubatch: int = lib.llama_n_ubatch(pointer)
-        self._positions = np.arange(self.n_ctx, dtype=np.int32)
+        self.n_seq_max: int = lib.llama_n_seq_max(pointer)
+        self._tokens = np.zeros(self.n_batch, dtype=np.int32)
+        self._positions = np.zeros(self.n_batch, dtype=np.int32)
+        self._sequences = np.zeros(self.n_batch, dtype=np.int32)
+        self._sequence_counts = np.ones(self.n_batch, dtype=np.int32)
         self._wanted = np.zeros(self.n_batch, dtype=np.int8)
+        step = self._sequences.itemsize
+        self._sequence_lists = self._sequences.ctypes.data + step * np.arange(self.n_batch, dtype=np.uintp)
         self._batch: Any = lib.llama_batch()
+        self._batch.token = self._tokens.ctypes.data_as(_int_pointer)
+        self._batch.pos = self._positions.ctypes.data_as(_int_pointer)
+        self._batch.n_seq_id = self._sequence_counts.ctypes.data_as(_int_pointer)
+        self._batch.seq_id = self._sequence_lists.ctypes.data_as(ctypes.POINTER(_int_pointer))
         self._batch.logits = self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
 
     @property
@@ -176,74 +204,98 @@ class Context(Closing):
     def _memory(self) -> Any:
         return lib.llama_get_memory(self.pointer)
 
-    def decode(self, tokens: Tokens, position: int, *, logits: bool) -> None:
-        """Evaluate at most `n_batch` tokens, the first of which stands at `position`.
+    def decode(self, *stretches: Stretch) -> tuple[int, ...]:
+        """Evaluate at most `n_batch` tokens in all; the rows of the logits asked for, in the order of the stretches.
 
-        With `logits`, those after the last token can be read until the next call. Raises ValueError for too many
-        tokens, and `DecodeError`: the memory may then hold any number of these tokens, or be ahead of its positions.
+        The rows can be read until the next call. Raises ValueError for no tokens, too many and places that do not
+        exist, and `DecodeError`: the memory may then hold any number of these tokens, or be ahead of its positions.
         """
-        size, last = tokens.size, tokens.size - 1
-        # llama.cpp ends the process for more than n_batch tokens and reads whatever lies behind the arrays it is given.
-        if not 0 < size <= self.n_batch or position + size > self.n_ctx:
-            raise ValueError(f"{size} tokens at {position} do not fit: n_batch {self.n_batch}, n_ctx {self.n_ctx}")
+        size = sum(stretch.tokens.size for stretch in stretches)
+        # llama.cpp ends the process for more than n_batch tokens and writes past its arrays for other sequences.
+        if not all(map(self._has_room, stretches)) or not 0 < size <= self.n_batch:
+            raise ValueError(
+                f"{_places(stretches)} do not fit: "
+                f"n_batch {self.n_batch}, n_ctx {self.n_ctx}, n_seq_max {self.n_seq_max}"
+            )
+        rows, begin = [], 0
+        self._wanted[:size] = 0
+        for stretch in stretches:
+            end = begin + stretch.tokens.size
+            self._tokens[begin:end] = stretch.tokens
+            self._positions[begin:end] = np.arange(stretch.position, stretch.position + stretch.tokens.size)
+            self._sequences[begin:end] = stretch.sequence
+            if stretch.logits:
+                self._wanted[end - 1] = 1
+                rows.append(end - 1)
+            begin = end
         self._batch.n_tokens = size
-        tokens = as_tokens(tokens)
-        self._batch.token = tokens.ctypes.data_as(_int_pointer)
-        self._batch.pos = self._positions[position:].ctypes.data_as(_int_pointer)
-        self._wanted[last] = logits
         code = lib.llama_decode(self.pointer, self._batch)
-        self._wanted[last] = 0
         if code != 0:
-            raise DecodeError(code, position, position + size)
+            raise DecodeError(code, _places(stretches))
+        return tuple(rows)
+
+    def _has_room(self, stretch: Stretch) -> bool:
+        last = stretch.position + stretch.tokens.size
+        return stretch.tokens.size > 0 and last <= self.n_ctx and 0 <= stretch.sequence < self.n_seq_max
 
     def synchronize(self) -> None:
         """Wait until everything handed over has been computed, so that a clock tells the truth."""
         lib.llama_synchronize(self.pointer)
 
-    def logits(self) -> npt.NDArray[np.float32]:
-        """A copy of the logits after the last token, of shape (n_vocab,)."""
-        row = lib.llama_get_logits_ith(self.pointer, -1)
-        return np.array(np.ctypeslib.as_array(row, shape=(self.model.n_vocab,)))
+    def logits(self, row: int = -1) -> npt.NDArray[np.float32]:
+        """A copy of a row of logits that the last `decode` gave, of shape (n_vocab,); by default the last one."""
+        pointer = lib.llama_get_logits_ith(self.pointer, row)
+        if not pointer:
+            raise ValueError(f"the last batch has no logits in row {row}")
+        return np.array(np.ctypeslib.as_array(pointer, shape=(self.model.n_vocab,)))
 
-    def state_size(self, *, partial: bool = True) -> int:
+    def state_size(self, sequence: int = 0, *, partial: bool = True) -> int:
         """Bytes that `save_state` would return."""
-        return int(lib.llama_state_seq_get_size_ext(self.pointer, _SEQUENCE, _PARTIAL if partial else 0))
+        return int(lib.llama_state_seq_get_size_ext(self.pointer, sequence, _PARTIAL if partial else 0))
 
-    def save_state(self, *, partial: bool = True, into: State | None = None) -> State:
-        """A copy of the memory, or with `partial` of the part that cannot be cut.
+    def save_state(self, sequence: int = 0, *, partial: bool = True, into: State | None = None) -> State:
+        """A copy of a sequence's memory, or with `partial` of the part that cannot be cut.
 
         With `into` it is a view of that buffer of at least `state_size` bytes: memory that was used before is faster.
         """
-        data = np.empty(self.state_size(partial=partial), dtype=np.uint8) if into is None else into
+        data = np.empty(self.state_size(sequence, partial=partial), dtype=np.uint8) if into is None else into
         written = lib.llama_state_seq_get_data_ext(
-            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, _SEQUENCE, _PARTIAL if partial else 0
+            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, sequence, _PARTIAL if partial else 0
         )
         return data[:written]
 
-    def load_state(self, data: State, *, partial: bool = True) -> bool:
+    def load_state(self, data: State, sequence: int = 0, *, partial: bool = True) -> bool:
         """Put a saved copy back. A partial one leaves the other part as it is: `cut` it to the same length.
 
-        False if llama.cpp refuses the bytes; what the memory then holds is unknown.
+        False if llama.cpp refuses the bytes; what the sequence then holds is unknown.
         """
         flags = _PARTIAL if partial else 0
         read = lib.llama_state_seq_set_data_ext(
-            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, _SEQUENCE, flags
+            self.pointer, data.ctypes.data_as(_byte_pointer), data.size, sequence, flags
         )
         return bool(read == data.size)
 
-    def cut(self, length: int) -> bool:
-        """Forget everything from position `length` on; False if this memory cannot, and then nothing changed."""
-        return bool(lib.llama_memory_seq_rm(self._memory, _SEQUENCE, length, -1))
+    def copy(self, source: int, target: int) -> None:
+        """Make the sequence `target`, whatever it held, share all that `source` holds; no cell is taken for it."""
+        self.cut(0, target)
+        lib.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+
+    def cut(self, position: int, sequence: int = 0) -> bool:
+        """Forget a sequence from `position` on; False if this memory cannot, and then nothing changed.
+
+        Everything (`position` 0) can always be forgotten.
+        """
+        return bool(lib.llama_memory_seq_rm(self._memory, sequence, position, -1))
 
     def clear(self) -> None:
-        """Forget everything, buffers included, as in a new context."""
+        """Forget all sequences, buffers included, as in a new context."""
         lib.llama_memory_clear(self._memory, True)
 
-    def position_range(self) -> tuple[int, int]:
-        """The first and the last position that every layer still holds; (-1, -1) when empty."""
+    def position_range(self, sequence: int = 0) -> tuple[int, int]:
+        """The first and the last position that every layer still holds of a sequence; (-1, -1) when empty."""
         return (
-            int(lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)),
-            int(lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)),
+            int(lib.llama_memory_seq_pos_min(self._memory, sequence)),
+            int(lib.llama_memory_seq_pos_max(self._memory, sequence)),
         )
 
     def close(self) -> None:
@@ -251,6 +303,15 @@ class Context(Closing):
         if self._pointer is not None:
             lib.llama_free(self._pointer)
             self._pointer = None
+
+
+def _places(stretches: Sequence[Stretch]) -> str:
+    """Which tokens were to be evaluated, in words."""
+    words = []
+    for stretch in stretches:
+        begin, end = stretch.position, stretch.position + stretch.tokens.size
+        words.append(f"tokens {begin} to {end}" + (f" of sequence {stretch.sequence}" if stretch.sequence else ""))
+    return ", ".join(words) or "no tokens"
 
 
 def _parameters(options: ContextOptions) -> Any:
@@ -263,6 +324,8 @@ def _parameters(options: ContextOptions) -> Any:
     # The bindings' default keeps every key of a sliding-window layer, which is not the memory the model was built for.
     parameters.swa_full = False
     parameters.no_perf = True
+    parameters.n_seq_max = options.n_seq_max
+    parameters.kv_unified = True
     if options.exact:
         parameters.type_k = parameters.type_v = lib.GGML_TYPE_F32
         parameters.flash_attn_type = 0

@@ -32,7 +32,6 @@ MAX_RATIO = 200
 MIN_SECONDS = 0.1
 """The shortest recording: libmtmd ends the process on some that have fewer than two windows."""
 
-_SEQUENCE = 0
 _LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
 
 # libmtmd keeps a pointer to this callback, so it must live as long as the module.
@@ -167,14 +166,16 @@ class PreparedMedia(Closing):
         """Whether every chunk has tokens and every text only those of the vocabulary."""
         return all(chunk.ids and (chunk.is_media or min(chunk.ids) >= 0) for chunk in self.chunks)
 
-    def evaluate(self, context: Context, number: int, position: int, *, n_batch: int | None = None) -> int:
-        """Encode media chunk `number` and append it to the memory at `position`; gives the position after it.
+    def evaluate(
+        self, context: Context, number: int, position: int, *, sequence: int = 0, n_batch: int | None = None
+    ) -> int:
+        """Encode media chunk `number` and append it to a sequence at `position`; gives the position after it.
 
         At most `n_batch` tokens are computed at once (the context's where None), but an image whose tokens see each
         other must fit in one micro-batch. The position after it is not that of the memory's last cell plus one.
 
         Raises `RequestError` for an image that does not fit, and `DecodeError`: the memory may then hold some of its
-        tokens, which `Context.cut(position)` or a saved state removes.
+        tokens, which `Context.cut` at `position` or a saved state removes.
         """
         chunk = lib.mtmd_input_chunks_get(self._pointer, number)
         size = len(self.chunks[number].ids)
@@ -193,13 +194,13 @@ class PreparedMedia(Closing):
                 context.pointer,
                 chunk,
                 position,
-                _SEQUENCE,
+                sequence,
                 at_once,
                 False,
                 ctypes.byref(after),
             )
         if code != 0:
-            raise DecodeError(code, position, position + self.chunks[number].n_pos)
+            raise DecodeError(code, f"media at position {position} of sequence {sequence}")
         return after.value
 
     def close(self) -> None:

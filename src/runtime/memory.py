@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from runtime.llama import Context
+from runtime.llama import Context, Stretch
 
 MemoryKind = Literal["dense", "swa", "recurrent", "hybrid", "swa+recurrent"]
 
@@ -54,9 +54,9 @@ def probe(context: Context) -> Memory:
     be asked for: eight tokens are fewer than any.
     """
     half = _PROBE.size // 2
-    context.decode(_PROBE[:half], 0, logits=False)
+    context.decode(Stretch(_PROBE[:half], 0))
     full, partial = context.state_size(partial=False), context.state_size()
-    context.decode(_PROBE[half:], half, logits=False)
+    context.decode(Stretch(_PROBE[half:], half))
     grown_full = context.state_size(partial=False) - full
     grown_partial = context.state_size() - partial
     goes_back = context.cut(_PROBE.size - 1)

@@ -30,7 +30,7 @@ from tests.conformance.mtmd import (
 )
 
 from runtime.errors import DecodeError, ModelError, RequestError
-from runtime.llama import Context, ContextOptions, Model
+from runtime.llama import Context, ContextOptions, Model, Stretch
 from runtime.media import Projector, lib
 from runtime.prefix import as_tokens
 from runtime.tiny import ensure_model, ensure_projector
@@ -260,7 +260,7 @@ class Evaluation:
 
     def text(self, ids: list[int], position: int) -> int:
         if ids:
-            self.context.decode(as_tokens(ids), position, logits=True)
+            self.context.decode(Stretch(as_tokens(ids), position, logits=True))
         return position + len(ids)
 
 

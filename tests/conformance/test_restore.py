@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.errors import StateError
+from runtime.llama import Stretch
 
 # Largest absolute difference of logits, which have a standard deviation of 11. Measured on 400 prompts of the sliding
 # window model: restoring errs by at most 0.016, the loss of a single cell of the window by at least 0.23.
@@ -200,6 +201,6 @@ def test_several_micro_batches_in_one_call_are_still_wrong_after_a_window_was_re
     bench.evaluate(prompt, [430])
     assert np.abs(bench.outcome().logits - cold.logits).max() < ROUNDING
     bench.line.restore(checkpoint)
-    bench.line.context.decode(prompt[300:], 300, logits=True)
+    bench.line.context.decode(Stretch(prompt[300:], 300, logits=True))
     assert np.abs(bench.line.context.logits() - cold.logits).max() > 5 * ROUNDING
     bench.line.clear()

@@ -32,10 +32,11 @@ def fail_at(monkeypatch, call):
     """Let llama.cpp evaluate the batch of the `call`-th decode from now on, then report that it was aborted."""
     decode, calls = Context.decode, iter(range(1, 10**6))
 
-    def broken(self, tokens, position, *, logits):
-        decode(self, tokens, position, logits=logits)
+    def broken(self, *stretches):
+        rows = decode(self, *stretches)
         if next(calls) == call:
-            raise DecodeError(2, position, position + tokens.size)
+            raise DecodeError(2, "tokens")
+        return rows
 
     monkeypatch.setattr(Context, "decode", broken)
 
@@ -205,8 +206,8 @@ def test_after_an_interrupted_decode_the_engine_answers_as_a_cold_run_does(engin
     made.run_tokens(tokens(1, 300), at(100, 200), max_tokens=4)
     decode = Context.decode
 
-    def interrupted(self, batch, position, *, logits):
-        decode(self, batch, position, logits=logits)
+    def interrupted(self, *stretches):
+        decode(self, *stretches)
         raise KeyboardInterrupt
 
     prompt = np.concatenate([tokens(1, 300), tokens(2, 100)])

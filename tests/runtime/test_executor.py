@@ -42,9 +42,9 @@ def batches(monkeypatch):
     """Where decodes begin and end, and whether they ask for logits."""
     seen, decode = [], Context.decode
 
-    def watch(self, tokens, position, *, logits):
-        seen.append((position, position + tokens.size, logits))
-        decode(self, tokens, position, logits=logits)
+    def watch(self, stretch):
+        seen.append((stretch.position, stretch.position + stretch.tokens.size, stretch.logits))
+        return decode(self, stretch)
 
     monkeypatch.setattr(Context, "decode", watch)
     return seen
@@ -114,10 +114,10 @@ def test_recovery_goes_back_to_the_last_state_that_is_known(executor, tokens, mo
     prompt = tokens(1, 600)
     decode = Context.decode
 
-    def broken(self, batch, position, *, logits):
-        decode(self, batch, position, logits=logits)
-        if position >= 300:
-            raise DecodeError(2, position, position + batch.size)
+    def broken(self, *stretches):
+        decode(self, *stretches)
+        if stretches[0].position >= 300:
+            raise DecodeError(2, "tokens")
 
     monkeypatch.setattr(Context, "decode", broken)
     with pytest.raises(DecodeError):

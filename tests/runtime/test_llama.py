@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from runtime.errors import DecodeError, ModelError
-from runtime.llama import Context, ContextOptions, Model
+from runtime.llama import Context, ContextOptions, Model, Stretch
 from runtime.tiny import ensure_model
+
+SEVERAL = ContextOptions(n_ctx=1024, n_batch=256, n_ubatch=128, n_threads=1, exact=True, n_seq_max=3)
+ROUNDING = 0.02  # what sharing a batch or a pool of cells changes in logits; their standard deviation is 11
 
 
 def test_a_missing_model_is_named():
@@ -29,23 +32,69 @@ def test_nothing_is_printed(capfd, tmp_path, kind):
     with pytest.raises(ModelError):
         Model(path)
     with Model(ensure_model(kind)) as model, Context(model, ContextOptions(n_ctx=256, n_threads=1)) as context:
-        context.decode(np.ones(4, dtype=np.int32), 0, logits=True)
+        context.decode(Stretch(np.ones(4, dtype=np.int32), 0, logits=True))
         with pytest.raises(DecodeError):
-            context.decode(np.ones(4, dtype=np.int32), 0, logits=True)
+            context.decode(Stretch(np.ones(4, dtype=np.int32), 0, logits=True))
     assert capfd.readouterr() == ("", "")
 
 
 def test_tokens_out_of_place_are_an_error_that_names_them(context):
     made = context("dense")
     with pytest.raises(DecodeError, match="code -1 on tokens 5 to 8"):
-        made.decode(np.full(3, 10**6, dtype=np.int32), 5, logits=False)
+        made.decode(Stretch(np.full(3, 10**6, dtype=np.int32), 5))
 
 
-@pytest.mark.parametrize(("size", "position"), [(0, 0), (129, 0), (1, 256), (10, 247)])
-def test_what_would_end_the_process_or_read_past_an_array_is_refused(context, size, position):
-    made = context("dense", ContextOptions(n_ctx=256, n_batch=128, n_threads=1))
-    with pytest.raises(ValueError, match=f"{size} tokens at {position} do not fit: n_batch 128, n_ctx 256"):
-        made.decode(np.ones(size, dtype=np.int32), position, logits=False)
+@pytest.mark.parametrize(
+    ("stretches", "said"),
+    [
+        ([], "no tokens"),
+        ([(0, 0, 0)], "tokens 0 to 0"),
+        ([(129, 0, 0)], "tokens 0 to 129"),
+        ([(1, 256, 0)], "tokens 256 to 257"),
+        ([(10, 247, 0)], "tokens 247 to 257"),
+        ([(4, 0, 2)], "tokens 0 to 4 of sequence 2"),
+        ([(4, 0, -1)], "tokens 0 to 4 of sequence -1"),
+        ([(64, 0, 0), (65, 0, 1)], "tokens 0 to 64, tokens 0 to 65 of sequence 1"),
+    ],
+)
+def test_what_would_end_the_process_or_read_past_an_array_is_refused(context, stretches, said):
+    made = context("dense", ContextOptions(n_ctx=256, n_batch=128, n_threads=1, n_seq_max=2))
+    with pytest.raises(ValueError, match=f"^{said} do not fit: n_batch 128, n_ctx 256, n_seq_max 2$"):
+        made.decode(*(Stretch(np.ones(size, dtype=np.int32), *place) for size, *place in stretches))
+
+
+def test_sequences_of_one_batch_give_a_row_of_logits_each(context, kind, tokens):
+    prompts = [tokens(seed, size) for seed, size in ((1, 40), (2, 7), (3, 25))]
+    alone = []
+    made = context(kind)
+    for prompt in prompts:
+        made.clear()
+        made.decode(Stretch(prompt, 0, logits=True))
+        alone.append(made.logits())
+    shared = context(kind, SEVERAL)
+    rows = shared.decode(*(Stretch(prompt, 0, i, logits=i != 1) for i, prompt in enumerate(prompts)))
+    assert rows == (39, 71)
+    for row, i in zip(rows, (0, 2), strict=True):
+        assert np.abs(shared.logits(row) - alone[i]).max() < ROUNDING
+        assert np.abs(shared.logits(row) - alone[1]).max() > 0.1
+    with pytest.raises(ValueError, match="no logits in row 46"):
+        shared.logits(46)
+
+
+def test_a_copied_sequence_goes_on_by_itself(context, kind, tokens):
+    prompt, other = tokens(1, 200), tokens(2, 50)
+    made = context(kind, SEVERAL)
+    made.decode(Stretch(prompt[:128], 0))
+    made.decode(Stretch(other, 0, 2))
+    made.copy(0, 2)
+    made.decode(Stretch(other, 128))
+    assert [made.position_range(sequence)[1] for sequence in range(3)] == [177, -1, 127]
+    made.decode(Stretch(prompt[128:], 128, 2, logits=True))
+    copied = made.logits()
+    cold = context(kind)
+    cold.decode(Stretch(prompt[:128], 0))
+    cold.decode(Stretch(prompt[128:], 128, logits=True))
+    assert np.abs(copied - cold.logits()).max() < ROUNDING
 
 
 def test_closing_twice_is_fine_and_using_what_is_closed_is_an_error():
@@ -63,10 +112,10 @@ def test_closing_twice_is_fine_and_using_what_is_closed_is_an_error():
 
 def test_logits_are_a_copy(context, tokens):
     made = context("recurrent")
-    made.decode(tokens(1, 5), 0, logits=True)
+    made.decode(Stretch(tokens(1, 5), 0, logits=True))
     first = made.logits()
     kept = first.copy()
-    made.decode(tokens(2, 5), 5, logits=True)
+    made.decode(Stretch(tokens(2, 5), 5, logits=True))
     assert np.array_equal(first, kept)
     assert not np.array_equal(first, made.logits())
 
@@ -92,6 +141,8 @@ def test_half_a_character_becomes_a_replacement_character(context):
         ("n_ubatch", 0, "at least 1"),
         ("n_threads", 0, "at least 1"),
         ("n_threads", 513, "at most 512"),
+        ("n_seq_max", 0, "at least 1"),
+        ("n_seq_max", 257, "at most 256"),
     ],
 )
 def test_options_out_of_their_range_are_refused(name, value, said):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runtime.llama import Stretch
 from runtime.memory import Memory, probe
 
 
@@ -23,7 +24,7 @@ def test_no_partial_state_is_larger_than_the_probe_says(context, kind, tokens):
     memory = probe(made)
     largest = 0
     for position in range(0, 512, 128):
-        made.decode(tokens(0, 128), position, logits=False)
+        made.decode(Stretch(tokens(0, 128), position))
         largest = max(largest, made.state_size())
     if kind == "dense":
         assert memory.state_bytes == 0
@@ -61,6 +62,6 @@ def test_what_the_probe_evaluates_does_not_show_in_what_follows(context, kind, t
         made = context(kind)
         if probed:
             probe(made)
-        made.decode(prompt, 0, logits=True)
+        made.decode(Stretch(prompt, 0, logits=True))
         logits.append(made.logits())
     assert np.array_equal(*logits)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from runtime.llama import Context, ContextOptions, Model
+from runtime.llama import Context, ContextOptions, Model, Stretch
 from runtime.prefix import Tokens
 from runtime.store import DiskTier, Entry, Store, identify
 from runtime.store.record import Logits
@@ -41,7 +41,7 @@ class Runtime:
         """The logits after `ids`, of which those before `begin` are in the memory."""
         for at in range(begin, ids.size, OPTIONS.n_batch):
             batch = ids[at : at + OPTIONS.n_batch]
-            self.context.decode(batch, at, logits=at + batch.size == ids.size)
+            self.context.decode(Stretch(batch, at, logits=at + batch.size == ids.size))
         return self.context.logits()
 
     def save(self, ids: Tokens, logits: Logits) -> None:
