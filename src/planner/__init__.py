@@ -25,6 +25,7 @@ from planner.request import (
 
 if TYPE_CHECKING:
     from planner.expectation.learning import Divergence, Planner
+    from planner.states import Loss, State, States
 
 __all__ = [
     "POLICIES",
@@ -36,6 +37,7 @@ __all__ = [
     "Existing",
     "Kind",
     "Likely",
+    "Loss",
     "MemoryKind",
     "Plan",
     "PlanRequest",
@@ -44,18 +46,24 @@ __all__ = [
     "PlannerError",
     "PolicyName",
     "Restore",
+    "State",
+    "States",
     "Step",
     "json_schema",
     "plan",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Who only plans need not wait for these.
-    if name in ("Divergence", "Planner"):
-        from planner.expectation import learning
+# Who only plans need not wait for these.
+_LATER = {"Divergence": "expectation.learning", "Planner": "expectation.learning"}
+_LATER |= dict.fromkeys(("Loss", "State", "States"), "states")
 
-        return getattr(learning, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(f"planner.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

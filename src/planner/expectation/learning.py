@@ -10,13 +10,13 @@ time too.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, final
 
 from planner.expectation.weights import LEARNED
 from planner.outcome import Plan
-from planner.request import Likely, PlanRequest
+from planner.request import Candidate, Likely, PlanRequest
 
 _Seen = TypeVar("_Seen")
 
@@ -54,6 +54,14 @@ class Divergence:
     tools: str | None = None
     static: int = 0
     system: int = 0
+
+    @classmethod
+    def of(
+        cls, offset: int, length: int, candidates: Iterable[Candidate], *, session: str = "", tools: str | None = None
+    ) -> Divergence:
+        """With `static` and `system` as the candidates of the prompt tell."""
+        static, system = _start_of(candidates)
+        return cls(offset, length, session, tools, static, system)
 
 
 @final
@@ -100,11 +108,10 @@ class Planner:
                 weights[offset] = weights.get(offset, 0.0) + LEARNED.everywhere * share
         return tuple(Likely(offset, min(1.0, weights[offset])) for offset in sorted(weights))
 
-    def expecting(
-        self, request: PlanRequest, *, session: str = "", tools: str | None = None, static: int = 0
-    ) -> PlanRequest:
+    def expecting(self, request: PlanRequest, *, session: str = "", tools: str | None = None) -> PlanRequest:
         """The request with what was seen added to what it expects."""
         n = request.prompt_tokens
+        static, _ = _start_of(request.candidates)
         seen = [likely for likely in self.expect(session, tools, static) if likely.offset <= n]
         distances = self._distances.get(session, ())
         if len(distances) == _RECENT and max(distances) <= _ALIKE * min(distances):
@@ -120,11 +127,11 @@ class Planner:
             else request
         )
 
-    def plan(self, request: PlanRequest, *, session: str = "", tools: str | None = None, static: int = 0) -> Plan:
+    def plan(self, request: PlanRequest, *, session: str = "", tools: str | None = None) -> Plan:
         """`planner.plan` of the request with what was seen added to it."""
         from planner.planning import make_plan
 
-        return make_plan(self.expecting(request, session=session, tools=tools, static=static))
+        return make_plan(self.expecting(request, session=session, tools=tools))
 
 
 @final
@@ -153,6 +160,15 @@ def identity_of(tools: object) -> str | None:
     if not tools:
         return None
     return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
+
+
+def _start_of(candidates: Iterable[Candidate]) -> tuple[int, int]:
+    """Tokens before which nothing but tools stand, and nothing but tools and system text."""
+    ends = {"tools_end": 0, "system_end": 0}
+    for candidate in candidates:
+        if candidate.kind in ends:
+            ends[candidate.kind] = max(ends[candidate.kind], candidate.offset)
+    return ends["tools_end"], ends["system_end"] or ends["tools_end"]
 
 
 def _recent() -> deque[int]:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from planner.expectation.learning import Divergence, Planner
 from planner.outcome import Plan
 from planner.request import Existing, PlanRequest
-from planner.simulation.outcome import Outcome, Reason, outcome_of
-from planner.simulation.session import Prompt, Session
+from planner.simulation.outcome import Outcome, outcome_of, reason_of
+from planner.simulation.session import Session
 
 
 def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: bool = True) -> Iterator[Outcome]:
@@ -37,9 +37,8 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
             kept, size = tuple(sorted(stored)), sum(existing.bytes for existing in stored.values())
             yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, size)
             continue
-        static, system = start_of(prompt)
         if not first and shared < length:
-            planner.observe(Divergence(shared, length, session.name, prompt.tools, static, system))
+            planner.observe(Divergence.of(shared, length, prompt.candidates, session=session.name, tools=prompt.tools))
         request = replace(
             base,
             prompt_tokens=prompt.length,
@@ -49,25 +48,19 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
             existing=tuple(stored.values()),
             block=session.block,
         )
-        plan = planner.plan(request, session=session.name, tools=prompt.tools, static=static)
+        plan = planner.plan(request, session=session.name, tools=prompt.tools)
         begin = plan.restore.offset if plan.restore else 0
         live = plan.restore is not None and plan.restore.source == "live"
         lost = {offset for offset in lost if offset <= shared}
         reason = None if first or live else reason_of(request, begin, lost)
         lost |= {eviction.offset for eviction in plan.evict if eviction.offset <= shared}
-        stored = carried_out(plan, request, stored)
+        stored = _carried_out(plan, request, stored)
         lost -= stored.keys()
         sizes = ((existing.offset, existing.bytes) for existing in stored.values())
         yield outcome_of(plan, request, sizes, first=first, bound=bound, reason=reason)
 
 
-def start_of(prompt: Prompt) -> tuple[int, int]:
-    """Tokens before which nothing but tools stand, and nothing but tools and system text."""
-    tools = max((c.offset for c in prompt.candidates if c.kind == "tools_end"), default=0)
-    return tools, max((c.offset for c in prompt.candidates if c.kind == "system_end"), default=tools)
-
-
-def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -> dict[int, Existing]:
+def _carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -> dict[int, Existing]:
     """What is stored once the plan has run, each a request older.
 
     A state inside a block counts as one at the block's beginning, if that was evaluated: no more is known to be shared.
@@ -79,15 +72,3 @@ def carried_out(plan: Plan, request: PlanRequest, stored: dict[int, Existing]) -
         if offset > begin or offset == saved:
             kept[offset] = Existing(offset, request.bytes_at(offset), 1)
     return kept
-
-
-def reason_of(request: PlanRequest, begin: int, lost: set[int]) -> Reason:
-    """Why a prompt that was not continued from the tip evaluates what it does; `lost`: states of its path given up."""
-    shared = request.common_prefix
-    if shared == 0:
-        return "no-common-prefix"
-    if begin >= min(shared, request.prompt_tokens - 1):
-        return "diverged"
-    if request.budget.checkpoints == 0:
-        return "budget"
-    return "evicted" if any(begin < offset <= shared for offset in lost) else "state-missing"

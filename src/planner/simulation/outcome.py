@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -70,6 +70,18 @@ def outcome_of(
         kept=tuple(offset for offset, _ in kept),
         bytes=sum(size for _, size in kept),
     )
+
+
+def reason_of(request: PlanRequest, begin: int, lost: Collection[int]) -> Reason:
+    """Why a prompt that was not continued from the tip evaluates what it does; `lost`: states of its path given up."""
+    shared = request.common_prefix
+    if shared == 0:
+        return "no-common-prefix"
+    if begin >= min(shared, request.prompt_tokens - 1):
+        return "diverged"
+    if request.budget.checkpoints == 0:
+        return "budget"
+    return "evicted" if any(begin < offset <= shared for offset in lost) else "state-missing"
 
 
 @final

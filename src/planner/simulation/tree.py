@@ -9,35 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, final
 
 from planner.expectation.learning import Divergence, Planner
-from planner.outcome import Plan
-from planner.request import Existing, PlanRequest
-from planner.simulation.line import reason_of, start_of
-from planner.simulation.outcome import Outcome, outcome_of
+from planner.request import PlanRequest
+from planner.simulation.outcome import Outcome, outcome_of, reason_of
 from planner.simulation.session import Session
-
-
-@final
-class _State(NamedTuple):
-    """A checkpoint after `offset` tokens of prompt `owner`; `used`: the last request whose prompt began with it."""
-
-    offset: int
-    owner: int
-    size: int
-    used: int
-    returns: float = 0.0
-
-    @property
-    def identity(self) -> str:
-        return f"{self.owner}:{self.offset}"
+from planner.states import States
 
 
 def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: bool = False) -> Iterator[Outcome]:
     """What each prompt costs; the arguments are those of `replay_line`."""
-    stored: list[_State] = []
-    lost: list[tuple[int, int]] = []
+    states = States(session.common)
     seen: list[int] = []
     for i, prompt in enumerate(session.prompts):
         if main and not prompt.main:
@@ -51,15 +33,13 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
         seen.append(i)
         bound = max(session.least, prompt.length - shared)
         if bound == 0 and live == prompt.length:
-            size = sum(state.size for state in stored)
-            kept = tuple(sorted(state.offset for state in stored))
-            yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, size)
+            kept = tuple(sorted(state.offset for state in states))
+            yield Outcome(first, prompt.length, 0, 0, shared, shared, 0, 0, None, kept, states.bytes)
             continue
-        static, system = start_of(prompt)
         if nearest is not None and shared < session.prompts[nearest].length:
             length = session.prompts[nearest].length
-            planner.observe(Divergence(shared, length, session.name, prompt.tools, static, system))
-        existing = _seen_from(session, i, stored, base.policy == "adaptive")
+            planner.observe(Divergence.of(shared, length, prompt.candidates, session=session.name, tools=prompt.tools))
+        existing = states.seen_from(i, branches=base.policy == "adaptive")
         request = replace(
             base,
             prompt_tokens=prompt.length,
@@ -69,16 +49,12 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
             existing=tuple(existing.values()),
             block=session.block,
         )
-        plan = planner.plan(request, session=session.name, tools=prompt.tools, static=static)
+        plan = planner.plan(request, session=session.name, tools=prompt.tools)
         begin = plan.restore.offset if plan.restore else 0
         went_on = plan.restore is not None and plan.restore.source == "live"
-        given_up = {offset for offset, owner in lost if offset <= session.common(i, owner)}
-        reason = None if first or went_on else reason_of(request, begin, given_up)
-        before_saving = {state.identity: state for state in stored}
-        stored = _carried_out(plan, request, i, stored, existing)
-        left = {state.identity for state in stored}
-        lost += [(state.offset, state.owner) for name, state in before_saving.items() if name not in left]
-        sizes = ((state.offset, state.size) for state in stored)
+        reason = None if first or went_on else reason_of(request, begin, states.lost(i))
+        states.carry_out(plan, request, i, existing)
+        sizes = ((state.offset, state.size) for state in states)
         yield outcome_of(plan, request, sizes, first=first, bound=bound, reason=reason)
 
 
@@ -87,53 +63,3 @@ def _nearest(session: Session, i: int, seen: list[int]) -> int | None:
     if nearest is None or nearest in seen:
         return nearest
     return max(seen, key=lambda j: (session.common(i, j), j), default=None)
-
-
-def _seen_from(session: Session, i: int, stored: list[_State], branches: bool) -> dict[str, Existing]:
-    """The stored states as prompt i sees them, by identity; of those on its path only one at each offset."""
-    found: dict[str, Existing] = {}
-    on_path: set[int] = set()
-    ends: list[_State] = []
-    for state in sorted(stored, key=lambda state: -state.offset):
-        shared = min(state.offset, session.common(i, state.owner))
-        branch = 0
-        if shared == state.offset:
-            if state.offset in on_path:
-                continue
-            on_path.add(state.offset)
-        elif not branches:
-            continue
-        else:
-            branch = next((b for b, end in enumerate(ends) if _same_line(session, state, end)), len(ends))
-            if branch == len(ends):
-                ends.append(state)
-        found[state.identity] = Existing(
-            state.offset, state.size, i - state.used, state.identity, shared, branch, state.returns
-        )
-    return found
-
-
-def _same_line(session: Session, state: _State, end: _State) -> bool:
-    """Whether the prompt of a later state begins with an earlier one's."""
-    late, early = max(state.owner, end.owner), min(state.owner, end.owner)
-    return late == early or state.offset <= session.common(late, early)
-
-
-def _carried_out(
-    plan: Plan, request: PlanRequest, i: int, stored: list[_State], existing: dict[str, Existing]
-) -> list[_State]:
-    begin = plan.restore.offset if plan.restore else 0
-    gone = {eviction.identity for eviction in plan.evict}
-    returns = {offset // request.block * request.block: number for offset, number in plan.returns.items()}
-    kept = []
-    for state in stored:
-        if state.identity in existing and state.identity not in gone:
-            on_path = not existing[state.identity].beside
-            here = state._replace(used=i, returns=returns.get(state.offset, 0.0))
-            kept.append(here if on_path else state)
-    offsets = {state.offset for state in kept if not existing[state.identity].beside}
-    for saved in plan.saves:
-        offset = saved // request.block * request.block
-        if offset > begin and offset not in offsets:
-            kept.append(_State(offset, i, request.bytes_at(offset), i, returns.get(offset, 0.0)))
-    return kept

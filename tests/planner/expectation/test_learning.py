@@ -40,6 +40,13 @@ def test_a_place_inside_the_tools_is_expected_everywhere_once_it_was_met_twice()
     assert not planner.expect("b", tools="y", static=600)
 
 
+def test_where_tools_and_system_text_end_is_told_by_the_candidates() -> None:
+    candidates = [Candidate(800, "tools_end"), Candidate(900, "system_end"), Candidate(950, "user_start")]
+    assert Divergence.of(700, 1000, candidates, tools="x") == Divergence(700, 1000, "", "x", 800, 900)
+    assert Divergence.of(700, 1000, candidates[:1]) == Divergence(700, 1000, static=800, system=800)
+    assert Divergence.of(700, 1000, ()) == Divergence(700, 1000)
+
+
 def test_what_was_met_more_often_is_expected_more() -> None:
     planner = Planner()
     for offset in (100, 200, 200):
