@@ -255,6 +255,23 @@ def test_a_message_that_takes_what_joins_the_texts_of_the_one_before_is_found() 
     assert "order" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
 
 
+def test_a_message_that_takes_the_header_in_front_of_an_earlier_text_is_found() -> None:
+    text = (
+        "{% for m in messages[1:] %}[INST] {% if loop.first %}<<SYS>>{{ messages[0].content }}<</SYS>>{% endif %}"
+        "{{ m.content }}[/INST]{% endfor %}"
+    )
+    view = view_of("system, user", Template("shared", text, False), generation=False)
+    assert faults_of(view) == []
+    system, user = view.rendering.messages
+    header = part_of(system, "header")
+    robbed = replace(system, pieces=(Piece(header.end, system.pieces[0].end),), parts=system.parts[1:])
+    taken = replace(user, pieces=(Piece(0, header.end), *user.pieces), parts=(header, *user.parts))
+    rendering = with_message(with_message(view.rendering, robbed), taken)
+    back, after = view.rendering.barriers[0], replace(view.rendering.barriers[0], offset=header.end, message=0)
+    rendering = replace(rendering, barriers=(replace(after, kind="system_start"), back))
+    assert {fault.check for fault in faults_of(View(view.case, False, rendering))} == {"order"}
+
+
 def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
     view = view_of("system, turns")
     rendering = swapped(view.rendering)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ne
 
+from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import (
     Openers,
     chain_begin,
@@ -27,16 +28,28 @@ _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 def lend_between(text: str, segments: list[Segment]) -> None:
     """Give what stands inside other messages' texts, and was written on behalf of another, to those.
 
-    That is names and ids (the called tool's name), and the white space with which a template joins texts of a turn when
-    its loop holds the message behind the turn.
+    That is names and ids (the called tool's name), with the template's words around one that an earlier message has
+    shown already; and the white space with which a template joins texts of a turn when its loop holds the message
+    behind the turn.
     """
-    for before, segment, after in zip(segments, segments[1:], segments[2:], strict=False):
+    latest = -1
+    first: dict[Origin, int] = {}
+    for place in range(1, len(segments) - 1):
+        before, segment, after = segments[place - 1 : place + 2]
         lender, left, right = segment.owner, before.owner, after.owner
+        if left is not None and left > latest:
+            latest = left
         if lender is None or left is None or right is None or left < 0:
             continue
         if not segment.origin.literal:
-            if left == right and segment.origin.path[-1] in _BORROWED:
+            if segment.origin.path[-1] not in _BORROWED:
+                continue
+            if left == right != lender:
                 segment.owner = left
+            elif 0 <= lender < latest:
+                first = first or {s.origin: at for at, s in reversed([*enumerate(segments)])}
+                if first[segment.origin] < place:
+                    _lend_phrase(segments, place)
         elif (
             left <= right < lender
             and not before.origin.literal
@@ -44,6 +57,22 @@ def lend_between(text: str, segments: list[Segment]) -> None:
             and text[segment.start : segment.end].isspace()
         ):
             segment.owner = left
+
+
+def _lend_phrase(segments: Sequence[Segment], place: int) -> None:
+    """Give the name at `place`, with its owner's words around it, to the later message that it stands inside."""
+    lender = segments[place].owner
+    first, last = place, place + 1
+    while first and segments[first - 1].owner == lender and segments[first - 1].is_own:
+        first -= 1
+    while last < len(segments) and segments[last].owner == lender and segments[last].is_own:
+        last += 1
+    around = segments[first - 1].owner if first else None
+    if around is None or lender is None or around <= lender:
+        return
+    if last < len(segments) and segments[last].owner == around:
+        for segment in segments[first:last]:
+            segment.owner = around
 
 
 def transfer_headers(segments: list[Segment]) -> None:
@@ -70,7 +99,8 @@ def transfer_headers(segments: list[Segment]) -> None:
             and follower.owner is not None
             and follower.owner >= 0
             and follower.owner not in seen
-            and not follower.origin.literal
+            # In front of the template's text for another message a bare role is what it writes both messages under.
+            and not (follower.origin.literal and any(segment.origin.literal for segment in segments[at:end]))
         ):
             last = last or {segment.owner: place for place, segment in enumerate(segments)}
             if last[owner] > end:
@@ -111,7 +141,7 @@ def close_shared_turns(segments: list[Segment]) -> None:
         if owner is None or before is None or not 0 <= owner < before or owner not in seen:
             continue
         closing = segments[place : last[owner] + 1]
-        if all(segment.owner == owner and _is_own(segment) for segment in closing):
+        if all(segment.owner == owner and segment.is_own for segment in closing):
             for segment in closing:
                 segment.owner = before
 
@@ -142,7 +172,7 @@ def hand_on_headers(
             before >= 0
             and owner >= 0
             and last[before] == place
-            and _is_own(result[-1])
+            and result[-1].is_own
             and not _introduces(text, segments, place, starts)
         ):
             bare = not has_words(_lead(text, segments, place))
@@ -174,7 +204,7 @@ def _hand_on(
     closing, end = before[-1].owner, before[-1].end
     assert closing is not None
     first = len(before)
-    while first and before[first - 1].owner == closing and _is_own(before[first - 1]):
+    while first and before[first - 1].owner == closing and before[first - 1].is_own:
         first -= 1
     begin = before[first].start
     if begun >= begin:
@@ -209,11 +239,6 @@ def _names_only(text: str, border: int, starts: frozenset[str], role: str, other
     """Whether the start marker at `border` names `role`, and not `other`."""
     marker = next(start for start in starts if text.startswith(start, border))
     return names_role(marker, role) and not names_role(marker, other)
-
-
-def _is_own(segment: Segment) -> bool:
-    """Text of the template's own, tools and what it writes between them excepted."""
-    return segment.origin.literal and not segment.is_tools
 
 
 def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
@@ -290,7 +315,7 @@ def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str
         border = None
     if end < len(segments) and segments[end].owner == owner:
         trailer = _trailer(text, segments, end, owner)
-        ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:end] if _is_own(s)]
+        ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:end] if s.is_own]
         border = max((border or 0, *ends))
     if not border:
         return segments
@@ -305,6 +330,6 @@ def _trailer(text: str, segments: Sequence[Segment], place: int, owner: int) -> 
     while end < len(segments) and segments[end].owner == owner:
         end += 1
     begin = end
-    while begin > place and _is_own(segments[begin - 1]):
+    while begin > place and segments[begin - 1].is_own:
         begin -= 1
     return text[segments[begin - 1].end : segments[end - 1].end]

@@ -37,7 +37,7 @@ from spanparse.ownership.markers import (
     learn_starts,
     wording,
 )
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, split_at
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, gaps, split_at
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
@@ -88,11 +88,20 @@ def assign_owners(
 
 
 def unsettled(text: str, runs: Runs, bos: str = "") -> list[Segment]:
-    """Segments of `runs`, whose owners are what the runs themselves say; the text opens with `bos`, if given."""
+    """Segments of `runs`, whose owners are what the runs themselves say; the text opens with `bos`, if given.
+
+    What stands inside the text that the template writes for one message, such as a variable, is that message's too.
+    """
     segments = [
         Segment(start, end, origin, source, GENERATION_PROMPT if origin is GENERATION else origin[2])
         for start, end, origin, source in runs
     ]
+    for begin, end in gaps(segments):
+        around = segments[max(0, begin - 1) : end + 1]
+        owner = around[0].owner
+        if owner is not None and owner == around[-1].owner and all(segment.is_own for segment in around):
+            for segment in around:
+                segment.owner = owner
     return _open_with_bos(segments, len(bos) if text.startswith(bos) else 0)
 
 
@@ -139,14 +148,8 @@ class Settlement:
         transfer_headers(segments)
         resolved: list[Segment] = []
         at = 0
-        unowned = [place for place, segment in enumerate(segments) if segment.owner is None]
-        for begin in unowned:
-            if begin < at:
-                continue
+        for begin, end in gaps(segments):
             resolved += segments[at:begin]
-            end = begin
-            while end < len(segments) and segments[end].owner is None:
-                end += 1
             left = resolved[-1].owner if resolved else None
             right = segments[end] if end < len(segments) else None
             gap = segments[begin:end]
@@ -158,7 +161,7 @@ class Settlement:
         return hand_back_trailers(text, self._segments, starts, self.openers)
 
     def _literals(self) -> Iterable[str]:
-        return {self._text[s.start : s.end] for s in self._segments if s.origin.literal and not s.is_tools}
+        return {self._text[s.start : s.end] for s in self._segments if s.is_own}
 
     def _by_render(self, gap: list[Segment], left: int | None, right: Segment | None) -> list[Segment]:
         """Split `gap` where a render without the message behind it ends to be the same."""

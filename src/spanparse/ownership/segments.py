@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,11 @@ class Segment:
         return bool(path) and path[0] == "tools"
 
     @property
+    def is_own(self) -> bool:
+        """Text of the template's own, tools and what it writes between them excepted."""
+        return self.origin.literal and not self.is_tools
+
+    @property
     def is_of_part(self) -> bool:
         """Text written for one part of a content that is a list."""
         path = self.origin.path
@@ -50,6 +55,18 @@ def owner_of(piece: Sequence[Segment]) -> int:
 def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
     """The owner of each piece."""
     return [owner_of(piece) for piece in pieces]
+
+
+def gaps(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
+    """The places [begin, end) of segments in a row that have no owner yet; `segments` may change in them meanwhile."""
+    end = 0
+    for begin in [place for place, segment in enumerate(segments) if segment.owner is None]:
+        if begin < end:
+            continue
+        end = begin
+        while end < len(segments) and segments[end].owner is None:
+            end += 1
+        yield begin, end
 
 
 def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int:

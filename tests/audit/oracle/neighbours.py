@@ -47,7 +47,7 @@ def _answers(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
 
 
 def _order(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
-    """Where each message shows a word and all words stand in order, none that has begun goes on behind a later one.
+    """Where each message shows a word and all words stand in order, none begins or goes on behind a later one.
 
     Pieces that show a name or id again, and nothing else, are passed over.
     """
@@ -58,8 +58,8 @@ def _order(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
     owners = [owner for start, end, owner in view.stretches if owner >= 0 and not _only_names(view, start, end, told)]
     return [
         Fault("order", after, f"goes on behind messages[{before}]")
-        for place, (before, after) in enumerate(pairwise(owners))
-        if after < before and after in owners[:place]
+        for before, after in pairwise(owners)
+        if after < before
     ]
 
 

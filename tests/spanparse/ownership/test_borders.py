@@ -273,3 +273,42 @@ def test_what_closes_a_turn_of_several_results_is_the_last_ones() -> None:
         (4, ", 6]<|end|>"),
         (5, "<|user|>so<|end|>"),
     ]
+
+
+SYSTEM_INSIDE: list[Message] = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}]
+
+
+def test_a_variable_in_the_header_of_a_shared_turn_goes_with_the_header() -> None:
+    template = (
+        "{% for m in messages[1:] %}> {{ bos_token + '[INST] ' + '<<SYS>>' + messages[0].content + '<</SYS>>' + "
+        "m.content + '[/INST]' }}{% endfor %}"
+    )
+    source = TemplateSource("test", template, "", None, {"bos_token": "<s>"})
+    rendering = parse(source, SYSTEM_INSIDE, add_generation_prompt=False)
+    assert rendering.text == "> <s>[INST] <<SYS>>Be kind.<</SYS>>hi[/INST]"
+    assert [message.pieces for message in rendering.messages] == [((0, 27),), ((27, 44),)]
+
+
+def test_the_role_of_a_turn_that_joins_two_messages_belongs_to_the_first() -> None:
+    template = (
+        "{% for m in [{'role': messages[1].role, 'content': messages[0].content + ' ' + messages[1].content}] %}"
+        "{{ m.role + '<|says|>' + m.content + '<|end|>' }}{% endfor %}"
+    )
+    assert owners(template, SYSTEM_INSIDE) == [(0, "user<|says|>Be kind. "), (1, "hi<|end|>")]
+
+
+def test_a_call_named_again_in_its_result_is_the_results_with_the_words_around_the_name() -> None:
+    template = (
+        "{% set ns = namespace(names=[]) %}{% for m in messages %}<{{ m.role }}>"
+        "{% for call in m.tool_calls %}{% set name = 'functions.' + call.name + ':' %}"
+        "{% set ns.names = ns.names + [name] %}{{ name + call.at }}{% endfor %}"
+        "{% if m.role == 'tool' %}## Return of {{ ns.names[-1] + '0 ' }}{% endif %}{{ m.content }}{% endfor %}"
+    )
+    calls: list[Message] = [
+        {"role": "assistant", "content": "", "tool_calls": [{"name": "look", "at": "it"}]},
+        {"role": "tool", "content": "4"},
+    ]
+    assert owners(template, calls) == [
+        (0, "<assistant>functions.look:it"),
+        (1, "<tool>## Return of functions.look:0 4"),
+    ]
