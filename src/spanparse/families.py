@@ -6,7 +6,8 @@ markers are learned from what the template itself writes in front of messages.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 
 class Family(NamedTuple):
@@ -35,9 +36,15 @@ _BEGINNINGS = (
 )
 
 
+# And those that say so by their names: `<|begin_of_sentence|>`, `<|beginoftext|>`, `<｜hy_begin▁of▁sentence｜>`.
+_NAMED_BEGINNING: Final = re.compile(r"<[|｜](?:\w+[_▁])?begin[_▁]?of[_▁]?(?:text|sentence|sequence)(?::\w+)?[|｜]>")
+
+
 def bos_of(text: str, given: str) -> str:
-    """The beginning-of-sequence text that `text` opens with: the one `given`, or a well-known one; else empty."""
-    return next((bos for bos in (given, *_BEGINNINGS) if bos and text.startswith(bos)), "")
+    """The beginning-of-sequence text that `text` opens with: the one `given`, a well-known or so named one; else ""."""
+    known = next((bos for bos in (given, *_BEGINNINGS) if bos and text.startswith(bos)), None)
+    named = _NAMED_BEGINNING.match(text) if known is None else None
+    return named[0] if named else known or ""
 
 
 def family_of(template: str) -> Family:

@@ -79,7 +79,7 @@ def transfer_headers(segments: list[Segment]) -> None:
     """A turn's header belongs to the first message rendered in the turn.
 
     Where a loop writes the header for the message it holds and then puts another message's text first (a system text
-    inside the user's turn), the header goes with that text, and so do tools that follow it, since it surrounds them.
+    inside the user's turn), the header goes with that text, and so do tools in it or behind it, which it surrounds.
     The loop's message must go on behind it: one that has no text of its own keeps what was written for it.
     """
     last: dict[int | None, int] = {}
@@ -91,7 +91,7 @@ def transfer_headers(segments: list[Segment]) -> None:
             at += 1
             continue
         seen.add(owner)
-        end = lead_end(segments, at, with_role=True)
+        end = _header_end(segments, at)
         follower = segments[end] if end < len(segments) else None
         if (
             end > at
@@ -109,6 +109,18 @@ def transfer_headers(segments: list[Segment]) -> None:
                 seen.add(follower.owner)
                 seen.discard(owner)
         at = max(end, at + 1)
+
+
+def _header_end(segments: Sequence[Segment], place: int) -> int:
+    """The place behind the template's text, a role and tools that the owner at `place` begins with there."""
+    owner = segments[place].owner
+    end = place
+    while end < len(segments):
+        segment = segments[end]
+        if not (segment.is_frame if segment.owner == owner else segment.is_tools):
+            break
+        end += 1
+    return end
 
 
 def _tools_behind(segments: Sequence[Segment], place: int, owner: int) -> Sequence[Segment]:

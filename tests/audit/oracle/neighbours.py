@@ -47,22 +47,13 @@ def _answers(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
 
 
 def _order(view: View, hits: list[tuple[int, int, int]]) -> list[Fault]:
-    """Where each message shows a word and all words stand in order, none begins or goes on behind a later one.
-
-    Pieces that show a name or id again, and nothing else, are passed over.
-    """
+    """Where each message shows a word and all words stand in order, none begins or goes on behind a later one."""
     order = [message for _, _, message in hits]
     if order != sorted(order) or len(set(order)) < len(view.case.messages):
         return []
-    told = {start for start, _, _ in hits}
-    owners = [owner for start, end, owner in view.stretches if owner >= 0 and not _only_names(view, start, end, told)]
+    owners = [owner for _, _, owner in view.stretches if owner >= 0]
     return [
         Fault("order", after, f"goes on behind messages[{before}]")
         for before, after in pairwise(owners)
         if after < before
     ]
-
-
-def _only_names(view: View, start: int, end: int, told: set[int]) -> bool:
-    words = [hit.start() for hit in WORD.finditer(view.text, start, end)]
-    return bool(words) and told.isdisjoint(words)

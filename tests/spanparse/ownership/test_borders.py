@@ -312,3 +312,27 @@ def test_a_call_named_again_in_its_result_is_the_results_with_the_words_around_t
         (0, "<assistant>functions.look:it"),
         (1, "<tool>## Return of functions.look:0 4"),
     ]
+
+
+def test_tools_in_the_header_of_a_shared_turn_go_with_it() -> None:
+    template = (
+        "{% for m in messages[1:] %}[TOOLS]{% for tool in tools %}{{ tool | tojson }},{% endfor %}[/TOOLS][INST]"
+        "{{ messages[0].content + ' ' + m.content }}{% endfor %}"
+    )
+    assert owners(template, SYSTEM_INSIDE, tools=[{"name": "look"}]) == [
+        (0, '[TOOLS]{"name": "look"},[/TOOLS][INST]Be kind.'),
+        (1, " hi"),
+    ]
+
+
+@pytest.mark.parametrize("bos", ["<｜hy_begin▁of▁sentence｜>", "<|begin_of_sentence|>", "<|beginoftext|>"])
+def test_what_is_named_the_beginning_of_a_sequence_and_stands_first_is_the_preambles(bos: str) -> None:
+    assert owners(bos + "{% for m in messages %}{{ m.content }}<|{{ m.role }}|>{% endfor %}", CHAT[:1]) == [
+        ("-", bos),
+        (0, "hi<|user|>"),
+    ]
+
+
+def test_what_is_named_the_beginning_of_a_role_s_turn_is_the_messages() -> None:
+    template = "{% for m in messages %}<seed:bos>{{ m.role + '\n' + m.content }}<seed:eos>{% endfor %}"
+    assert owners(template, CHAT[:1]) == [(0, "<seed:bos>user\nhi<seed:eos>")]
