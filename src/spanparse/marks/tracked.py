@@ -17,6 +17,7 @@ from spanparse.marks.origin import Origin, Path
 # Values are tracked by the thousand.
 _new_string = str.__new__
 _new_tuple = tuple.__new__
+_LOOKED_AT: Final = ("role", "content")
 _UNTRACKED: Final = frozenset({str, dict, list, int, float})
 
 
@@ -153,17 +154,18 @@ def track_dict(values: dict[str, Any], plain: dict[str, Any], origin: Origin, pr
 
 
 def track_message(fields: dict[str, Any], index: int) -> TrackedDict:
-    """Message `index` tracked. Templates look at most of its texts, so these are tracked at once."""
+    """Message `index` tracked, and its texts that all templates look at."""
     path = ("messages", index)
     tracked = TrackedDict(fields)
     tracked._origin = _new_tuple(Origin, (path, False, index))
     tracked._literal = _new_tuple(Origin, (path, True, index))
     tracked._plain = fields
     tracked._printable = tracked._open = False
-    for name, value in fields.items():
-        if type(value) is str and value:
+    for name in _LOOKED_AT:
+        value = fields.get(name)
+        if value and type(value) is str:
             text = _new_string(Marked, value)
-            text._origin = _new_tuple(Origin, ((*path, name), False, index))
+            text._origin = _new_tuple(Origin, (("messages", index, name), False, index))
             text._source = 0
             tracked[name] = text
     return tracked

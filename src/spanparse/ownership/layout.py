@@ -118,11 +118,13 @@ def _shown(segment: Segment, value: str) -> str:
 def _layout(segments: Sequence[Segment], parts: Sequence[Part], notes: tuple[str, ...]) -> _Layout:
     firsts = {segment.start: place for place, segment in enumerate(segments)}
     lasts = {segment.end: place for place, segment in enumerate(segments)}
+    return _Layout(_places(parts, firsts, lasts), notes)
 
-    def place(part: Part) -> _Place:
-        return _Place(firsts[part.start], lasts[part.end], part, tuple(map(place, part.children)))
 
-    return _Layout(tuple(map(place, parts)), notes)
+def _places(parts: Sequence[Part], firsts: Mapping[int, int], lasts: Mapping[int, int]) -> tuple[_Place, ...]:
+    return tuple(
+        _Place(firsts[part.start], lasts[part.end], part, _places(part.children, firsts, lasts)) for part in parts
+    )
 
 
 def _part(place: _Place, segments: Sequence[Segment]) -> Part:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, final
@@ -131,8 +132,9 @@ class Settlement:
         self._starts = starts
         self._bos = bos
         self._shown_without = shown_without
-        self._segments: list[Segment] = []
-        self.openers = Openers(text, literals or self._literals)
+        # No method of its own: what refers to itself waits for the garbage collector.
+        self._handed_on: list[Segment] = []
+        self.openers = Openers(text, literals or partial(_literals, text, self._handed_on))
         self._unclear: set[int] = set()
         self._rendered = False
 
@@ -157,11 +159,8 @@ class Settlement:
             at = end
         resolved += segments[at:]
         close_shared_turns(resolved)
-        self._segments = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
-        return hand_back_trailers(text, self._segments, starts, self.openers)
-
-    def _literals(self) -> Iterable[str]:
-        return {self._text[s.start : s.end] for s in self._segments if s.is_own}
+        self._handed_on[:] = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
+        return hand_back_trailers(text, self._handed_on, starts, self.openers)
 
     def _by_render(self, gap: list[Segment], left: int | None, right: Segment | None) -> list[Segment]:
         """Split `gap` where a render without the message behind it ends to be the same."""
@@ -174,6 +173,10 @@ class Settlement:
             self._unclear.update((left, right.owner))
             return _owned(gap, left)
         return split_at(gap, border, left, right.owner)
+
+
+def _literals(text: str, segments: Sequence[Segment]) -> Iterable[str]:
+    return {text[s.start : s.end] for s in segments if s.is_own}
 
 
 def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:

@@ -46,10 +46,14 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         The list that the outputs go to is told, so that the template's own text need not be marked piece by piece. It
         does not grow where nothing was put out since it was last told.
         """
-        self.writeline(f"cursor.current = {origin}")
+        self.writeline(f"cursor.current = origin = {origin}")
         if frame.buffer is not None:
-            self.writeline(f"if type({frame.buffer}[-1]) is Origin: {frame.buffer}[-1] = cursor.current")
-            self.writeline(f"else: {frame.buffer}.append(cursor.current)")
+            self.writeline(f"if type({frame.buffer}[-1]) is Origin: {frame.buffer}[-1] = origin")
+            self.writeline(f"else: {frame.buffer}.append(origin)")
+
+    def _write_entry(self, outer: str, frame: Frame) -> None:
+        """From here on the template writes for `held`, which a loop inside `outer` holds."""
+        self._write_current(f"held._literal if type(held) is TrackedDict else literal_origin({outer}, held)", frame)
 
     def buffer(self, frame: Frame) -> None:
         frame.buffer = self.temporary_identifier()
@@ -58,13 +62,12 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         if id(nodes) in self._holds:
             outer, name, indexed = self._holds[id(nodes)]
-            self.writeline(f"cursor.enter({outer}, ")
+            self.writeline("held = ")
             if indexed is None:
                 self.write(frame.symbols.ref(name))
             else:
                 self.visit(indexed, frame)
-            self.write(")")
-            self._write_current("cursor.current", frame)
+            self._write_entry(outer, frame)
         if id(nodes) in self._generation_bodies:
             self._write_current("generation_origin", frame)
         super().blockvisit(nodes, frame)
@@ -77,8 +80,8 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
             looping = isinstance(index, nodes.Name) and any(index.name == name for _, name in self._loops)
             counting = isinstance(index, nodes.Getattr) and index.attr == "index0" and is_name(index.node, "loop")
             if looping or counting:
-                self.writeline(f"cursor.enter(cursor.current, {frame.symbols.ref(node.target.name)})")
-                self._write_current("cursor.current", frame)
+                self.writeline(f"held = {frame.symbols.ref(node.target.name)}")
+                self._write_entry("cursor.current", frame)
 
     # --- text that a generation prompt adds -------------------------------------------------------
 
@@ -108,6 +111,8 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.writeline("text = cursor.text")
         self.writeline("concat = cursor.joined")
         self.writeline("TrackedDict, Origin = environment.dict_type, environment.origin_type")
+        self.writeline("known_types = environment.known_types")
+        self.writeline("literal_origin = cursor.literal_origin")
         self.writeline("find = dict.get")
         self.writeline("generation = cursor.generation")
         self.writeline("generation_origin = environment.generation_origin")
@@ -142,7 +147,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.write("(field if type(got := ")
         self.visit(node, frame)
         self.write(
-            f") is TrackedDict and type(field := find(got, {name!r})) is text_type else {otherwise}(got, {name!r}))"
+            f") is TrackedDict and type(field := find(got, {name!r})) in known_types else {otherwise}(got, {name!r}))"
         )
 
     # Text that is only looked at, never printed, needs no marks.

@@ -10,7 +10,7 @@ from spanparse.bounds.limits import Limits as Limits
 from spanparse.bounds.operations import Operations
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
-from spanparse.marks.tracked import TrackedDict, origin_of
+from spanparse.marks.tracked import origin_of
 
 
 @final
@@ -28,13 +28,10 @@ class Cursor:
         self.detailed = detailed
         self._operations = operations
 
-    def enter(self, outer: Origin, value: Any) -> None:
-        """A loop inside `outer` now holds `value`."""
-        if type(value) is TrackedDict:
-            self.current = value._literal
-            return
+    def literal_origin(self, outer: Origin, value: Any) -> Origin:
+        """The origin of what the template writes while a loop inside `outer` holds `value`."""
         origin = origin_of(value)
-        self.current = outer if origin is None else origin.as_literal()
+        return outer if origin is None else origin.as_literal()
 
     def literal(self, text: str) -> Marked:
         """The template's own `text`, written on behalf of the current value."""

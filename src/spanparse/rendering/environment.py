@@ -27,7 +27,7 @@ from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json, marked_safe
 from spanparse.marks.marked import Marked, concat, runs_of
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
-from spanparse.marks.tracked import TrackedDict
+from spanparse.marks.tracked import TrackedDict, TrackedList
 from spanparse.rendering.calls import (
     bound_pairs,
     bounded_block,
@@ -133,12 +133,12 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
 
-        A key of a message or tool that is no method of dict is looked up as an item by those rules too. All public
-        attributes of a loop, of a namespace and of texts are safe, but for a text's `format`.
+        What is no method of dict is looked up in a message or tool as an item by those rules too. All public attributes
+        of a loop, of a namespace and of texts are safe, but for a text's `format`.
         """
         kind = type(obj)
-        if kind in _DICTS and attribute not in _DICT_ATTRIBUTES and attribute in obj:
-            return obj[attribute]
+        if kind in _DICTS and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
         if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):
@@ -148,6 +148,15 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             if value is not missing and not callable(value):
                 return value
         return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """`obj[argument]` under the sandbox's rules, with the same short cut for messages and tools."""
+        if type(obj) in _DICTS and type(argument) is str:
+            if argument in obj:
+                return obj[argument]
+            if argument not in _DICT_ATTRIBUTES:
+                return self.undefined(obj=obj, name=argument)
+        return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         return None if super().wrap_str_format(value) is None else bounded_format(self, value)
@@ -210,6 +219,7 @@ class MarkingEnvironment(ChatEnvironment):
     generation_origin = GENERATION
     concat = staticmethod(concat)
     dict_type = TrackedDict
+    known_types = frozenset((Marked, TrackedDict, TrackedList))
     origin_type = Origin
 
     def __init__(self) -> None:

@@ -114,8 +114,9 @@ def _run(
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
     operations = Operations(meter, template.environment.concat)
     cursor = Cursor(operations, detailed=detailed)
+    variables = _variables(request, marking)
     try:
-        context = template.new_context(_variables(request, marking))
+        context = template.new_context(variables)
         assert isinstance(context, RenderContext)
         context.cursor = cursor
         context.operations = operations
@@ -131,6 +132,10 @@ def _run(
         reason = " ".join(str(error)[:_MOST_REASON].split()) or type(error).__name__
         where = cursor.current.message if marking else None
         raise TemplateRefused(name, reason, where) from error
+    finally:
+        # A template's macros refer to each other and to all they know: it would wait for the garbage collector.
+        variables["messages"].clear()
+        out.clear()
 
 
 def _variables(request: Request, marking: bool) -> dict[str, Any]:
