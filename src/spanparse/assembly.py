@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from spanparse.families import Family
 from spanparse.ownership.layout import Layouts
@@ -16,7 +16,6 @@ from spanparse.ownership.owners import Ownership
 from spanparse.ownership.parts import preamble_parts
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owners_of
 from spanparse.ownership.turns import Turns, find_turns
-from spanparse.rendering.render import Request
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.trail import Head, Marking, Trail, rises
 
@@ -42,51 +41,69 @@ class Doubts:
 
 
 def assemble(
-    request: Request, family: Family, marking: Marking, ownership: Ownership, doubts: Doubts, head: Head | None
+    marking: Marking, family: Family, ownership: Ownership, doubts: Doubts, head: Head | None, *, has_tools: bool
 ) -> Rendering:
-    """The rendering of `marking`, whose pieces `ownership` tells; messages that `head` covers are taken from there."""
-    text, pieces, order = marking.text, ownership.pieces, owners_of(ownership.pieces)
-    generated = [piece for piece, owner in zip(pieces, order, strict=True) if owner == GENERATION_PROMPT]
+    """The rendering of `marking`, whose pieces `ownership` tells; messages that `head` covers are taken from there.
+
+    `has_tools` says whether the request has any. Nothing that the caller may change is looked at any more.
+    """
+    order = owners_of(ownership.pieces)
+    generated = [piece for piece, owner in zip(ownership.pieces, order, strict=True) if owner == GENERATION_PROMPT]
     generation = Piece(generated[0][0].start, generated[-1][-1].end) if generated else None
+    reason = doubts.everywhere or next((doubts.messages[index] for index in sorted(doubts.messages)), None)
+
+    def described() -> dict[str, Any]:
+        return _described(marking, ownership, order, generation, doubts, head, has_tools=has_tools)
+
+    return Rendering.begun(
+        described,
+        text=marking.text,
+        family=family.name,
+        exact=reason is None,
+        reason=reason,
+        generation_prompt=generation,
+    )
+
+
+def _described(
+    marking: Marking,
+    ownership: Ownership,
+    order: Sequence[int],
+    generation: Piece | None,
+    doubts: Doubts,
+    head: Head | None,
+    *,
+    has_tools: bool,
+) -> dict[str, Any]:
+    """The fields of a rendering that say what its pieces are."""
+    text, pieces = marking.text, ownership.pieces
     shown = [piece for piece, owner in zip(pieces, order, strict=True) if owner >= 0]
     prompt = text[generation.start :] if generation else ""
     known = head.trail.turns.markers[: head.shown] if head else ()
     turns = find_turns(text, shown, ownership.starts, marking.roles, prompt, known)
     if head and not turns.agrees(head.trail.turns, head.message):
         head = None
-    messages = _messages(request, marking.roles, pieces, order, turns, doubts, head)
+    messages = _messages(marking, pieces, order, turns, doubts, head)
     preamble = head.trail.preamble if head else _preamble(text, pieces, order, marking.bos)
     system_end = _system_end(pieces, order, messages, preamble)
     barriers = _barriers(pieces, order, marking.roles, system_end, head)
     caller_text = _caller_text(pieces, head)
-    reason = doubts.everywhere or next((message.reason for message in messages if message.reason), None)
     trail = None
-    if reason is None and not ownership.rendered and rises(order):
+    if not doubts.everywhere and not doubts.messages and not ownership.rendered and rises(order):
         trail = Trail(marking, ownership, order, turns, messages, preamble, barriers, caller_text, system_end)
-    return Rendering(
-        text=text,
-        family=family.name,
-        exact=reason is None,
-        reason=reason,
-        preamble=preamble,
-        messages=messages,
-        generation_prompt=generation,
-        barriers=barriers,
-        system_end=system_end,
-        caller_text=caller_text,
-        notes=("tools dropped",) if request.tools and not _shows_tools(pieces) else (),
-        _trail=trail,
-    )
+    return {
+        "preamble": preamble,
+        "messages": messages,
+        "barriers": barriers,
+        "system_end": system_end,
+        "caller_text": caller_text,
+        "notes": ("tools dropped",) if has_tools and not _shows_tools(pieces) else (),
+        "_trail": trail,
+    }
 
 
 def _messages(
-    request: Request,
-    roles: Sequence[str],
-    pieces: _Pieces,
-    order: Sequence[int],
-    turns: Turns,
-    doubts: Doubts,
-    head: Head | None,
+    marking: Marking, pieces: _Pieces, order: Sequence[int], turns: Turns, doubts: Doubts, head: Head | None
 ) -> tuple[MessageSpan, ...]:
     owned: dict[int, list[Sequence[Segment]]] = {}
     for place in range(head.pieces if head else 0, len(pieces)):
@@ -94,16 +111,16 @@ def _messages(
             owned.setdefault(order[place], []).append(pieces[place])
     layouts = Layouts(displaced_messages(list(owned)))
     messages = list(head.trail.messages[: head.message]) if head else []
-    for index in range(len(messages), len(request.messages)):
+    for index in range(len(messages), len(marking.said)):
         mine = owned.get(index, ())
         parts, notes = layouts.describe(
-            index, request.messages[index], mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
+            index, marking.said[index], mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
         )
         if index in turns.merged:
             notes = ("merged", *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
         ranges = tuple([_new(Piece, (piece[0].start, piece[-1].end)) for piece in mine])
-        messages.append(MessageSpan(index, roles[index], ranges, parts, reason is None, reason, notes))
+        messages.append(MessageSpan(index, marking.roles[index], ranges, parts, reason is None, reason, notes))
     return tuple(messages)
 
 

@@ -92,7 +92,7 @@ def parse_request(
     if ownership is None:
         head, ownership = None, assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
     doubts = _doubts(text, request, ownership, reason, unmarked, head)
-    return assemble(request, family, marking, ownership, doubts, head)
+    return assemble(marking, family, ownership, doubts, head, has_tools=bool(request.tools))
 
 
 def _marked(

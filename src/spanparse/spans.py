@@ -5,8 +5,9 @@ All offsets count characters (Python code points) of `Rendering.text`; every ran
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 PartKind = Literal[
     "header",
@@ -116,7 +117,10 @@ class Rendering:
     template's own literals, sorted and disjoint; roles do not count, since templates build control tokens from them.
     `notes` says what holds for no single message: `tools dropped`.
     `system_end` is the later end of the leading system (developer) messages and the tools block, None without either.
+    What `parse` returns knows its text, its generation prompt and whether it is exact; the rest is worked out when the
+    first of it is read, of the messages as they were at the time of the parse.
     `_trail` is what the parse of a grown conversation takes over; copies made by pickle or deepcopy hold None.
+    `_later` gives the fields that are still missing.
     """
 
     text: str
@@ -131,3 +135,28 @@ class Rendering:
     caller_text: tuple[Piece, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = ()
     _trail: Any = field(repr=False, compare=False, default=None)
+    _later: Callable[[], Mapping[str, Any]] | None = field(repr=False, compare=False, default=None)
+
+    @classmethod
+    def begun(cls, later: Callable[[], Mapping[str, Any]], **known: Any) -> Rendering:
+        """A rendering of the fields `known`; `later` is called once for all others, when one of them is read."""
+        rendering = cls.__new__(cls)
+        for name, value in known.items():
+            _set(rendering, name, value)
+        _set(rendering, "_later", later)
+        return rendering
+
+    if not TYPE_CHECKING:  # with it, a type checker would take any name for a field
+
+        def __getattr__(self, name: str) -> Any:
+            """Python asks here for a field that is missing."""
+            if name not in _FIELDS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            for missing, value in self._later().items():
+                _set(self, missing, value)
+            _set(self, "_later", None)
+            return getattr(self, name)
+
+
+_set: Final = object.__setattr__
+_FIELDS: Final = frozenset(Rendering.__slots__)

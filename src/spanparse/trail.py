@@ -24,7 +24,7 @@ from spanparse.ownership.turns import Turns
 from spanparse.proof import common_prefix
 from spanparse.spans import Barrier, MessageSpan, Piece, Preamble
 
-Said = tuple[Any, ...]
+Said = dict[str, Any]
 
 _END: Final = attrgetter("end")
 # Messages that are worked out anew in front of the first that differs, and those before them that prove the border.
@@ -107,15 +107,17 @@ class Head(NamedTuple):
 
 def said_by(message: dict[str, Any]) -> Said:
     """A copy of all that parts and notes look at in `message`, which the caller may change afterwards."""
-    values = message.values()
-    if list in map(type, values):
-        return (*message, *map(_copied, values))
-    return (*message, *values)
+    if list in map(type, message.values()):
+        return {name: _copied(value) for name, value in message.items()}
+    return dict(message)
 
 
 def _copied(value: Any) -> Any:
     if type(value) is list:
-        return [dict(item) if type(item) is dict else item for item in value]
+        return [_copied(item) for item in value]
+    if type(value) is dict:
+        function = value.get("function")
+        return {**value, "function": dict(function)} if type(function) is dict else dict(value)
     return value
 
 

@@ -1,0 +1,78 @@
+"""A rendering works out its spans when they are read, and nobody can tell."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from spanparse import Rendering, load_source, parse
+
+Message = dict[str, Any]
+
+
+def chat(turns: int = 1) -> list[Message]:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "at it"}}
+    turn = [
+        {"role": "user", "content": " hi "},
+        {"role": "assistant", "content": [{"type": "text", "text": "well"}], "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "seen"},
+    ]
+    return copy.deepcopy([{"role": "system", "content": "be brief"}, *turn * turns])
+
+
+def of(messages: list[Message], name: str = "chatml") -> Rendering:
+    return parse(load_source(name), messages)
+
+
+def test_spans_are_those_of_the_messages_as_they_were() -> None:
+    messages, kept = chat(), chat()
+    rendering = of(messages)
+    messages[2]["tool_calls"][0]["function"]["arguments"] = "{}"
+    messages[2]["content"][0]["type"] = "image"
+    messages[1]["content"] = "hi"
+    messages[3].clear()
+    messages.pop()
+    assert rendering == of(kept)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r)), lambda r: replace(r, text=r.text)],
+    ids=["copy", "deepcopy", "pickle", "replace"],
+)
+def test_copies_are_whole_whatever_was_read_before(twin: Callable[[Rendering], Rendering]) -> None:
+    assert twin(of(chat())) == of(chat())
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Rendering) if field.compare])
+def test_any_field_may_be_read_first(name: str) -> None:
+    whole = of(chat())
+    assert len(whole.messages) == 4
+    assert getattr(of(chat()), name) == getattr(whole, name)
+
+
+def test_a_name_that_is_no_field_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'Rendering' object has no attribute 'mesages'"):
+        of(chat()).mesages  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["chatml", "gpt-oss", "qwen3-coder"])
+def test_a_parse_leaves_little_to_the_garbage_collector(name: str) -> None:
+    def left(turns: int) -> int:
+        messages = chat(turns)
+        of(messages, name)
+        gc.collect()
+        gc.disable()
+        try:
+            assert len(of(messages, name).messages) == len(messages)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert left(60) == left(6)
