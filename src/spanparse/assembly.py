@@ -13,7 +13,7 @@ from spanparse.families import Family
 from spanparse.ownership.layout import Layouts
 from spanparse.ownership.notes import displaced_messages
 from spanparse.ownership.owners import Ownership
-from spanparse.ownership.parts import preamble_parts
+from spanparse.ownership.parts import preamble_parts, prompt_parts
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owners_of
 from spanparse.ownership.turns import Turns, find_turns
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
@@ -98,6 +98,7 @@ def _described(
         "system_end": system_end,
         "caller_text": caller_text,
         "notes": ("tools dropped",) if has_tools and not _shows_tools(pieces) else (),
+        "generation_parts": prompt_parts(text, *generation) if generation else (),
         "_trail": trail,
     }
 

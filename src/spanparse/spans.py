@@ -115,6 +115,8 @@ class Rendering:
     `text` is always the plain render of the unchanged template. Pieces, preamble and generation prompt tile it.
     `caller_text` holds the ranges whose characters came from message fields or tool schemas rather than from the
     template's own literals, sorted and disjoint; roles do not count, since templates build control tokens from them.
+    `generation_parts` tile the generation prompt: its header, reasoning that it begins for the model (`<think>`, or an
+    empty block) from the marker on, and as delimiter what closes that.
     `notes` says what holds for no single message: `tools dropped`.
     `system_end` is the later end of the leading system (developer) messages and the tools block, None without either.
     What `parse` returns knows its text, its generation prompt and whether it is exact; the rest is worked out when the
@@ -134,6 +136,7 @@ class Rendering:
     system_end: int | None
     caller_text: tuple[Piece, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = ()
+    generation_parts: tuple[Part, ...] = ()
     _trail: Any = field(repr=False, compare=False, default=None)
     _later: Callable[[], Mapping[str, Any]] | None = field(repr=False, compare=False, default=None)
 

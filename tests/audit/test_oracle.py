@@ -78,7 +78,9 @@ def takes_trailer(rendering: Rendering) -> Rendering:
         rendering, replace(last, pieces=(Piece(last.pieces[0].start, trailer.start),), parts=last.parts[:-1])
     )
     barriers = [replace(b, offset=trailer.start) if b.offset == prompt.start else b for b in rendering.barriers]
-    return replace(rendering, generation_prompt=Piece(trailer.start, prompt.end), barriers=tuple(barriers))
+    taken = Piece(trailer.start, prompt.end)
+    parts = (Part("header", *taken),)
+    return replace(rendering, generation_prompt=taken, generation_parts=parts, barriers=tuple(barriers))
 
 
 def short_content(rendering: Rendering) -> Rendering:
@@ -113,6 +115,10 @@ def header_as_content(rendering: Rendering) -> Rendering:
     return with_part(rendering, 1, header, replace(header, kind="delimiter"))
 
 
+def headless_prompt(rendering: Rendering) -> Rendering:
+    return replace(rendering, generation_parts=rendering.generation_parts[1:])
+
+
 def noted_dropped(rendering: Rendering) -> Rendering:
     return with_message(rendering, replace(rendering.messages[1], notes=("content dropped",)))
 
@@ -121,6 +127,7 @@ FAULTS: list[tuple[str, Callable[[Rendering], Rendering]]] = [
     ("text", lambda rendering: replace(rendering, text=rendering.text + " ")),
     ("tiling", hole),
     ("parts", lambda rendering: with_message(rendering, replace(rendering.messages[1], parts=()))),
+    ("parts", headless_prompt),
     ("barriers", lambda rendering: replace(rendering, barriers=rendering.barriers[1:])),
     ("reason", lambda rendering: with_message(rendering, replace(rendering.messages[1], reason="bad-luck"))),
     ("caller-text", lambda rendering: replace(rendering, caller_text=rendering.caller_text[1:])),
@@ -199,7 +206,8 @@ def test_a_generation_prompt_in_the_place_of_an_end_of_text_is_missed() -> None:
     *rest, trailer = message.parts
     end = len(view.text)
     taken = replace(message, pieces=(Piece(0, end),), parts=(*rest, replace(trailer, end=end)))
-    rendering = replace(view.rendering, generation_prompt=None, barriers=view.rendering.barriers[:-1])
+    fewer = view.rendering.barriers[:-1]
+    rendering = replace(view.rendering, generation_prompt=None, generation_parts=(), barriers=fewer)
     assert "generation" in {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))}
 
 

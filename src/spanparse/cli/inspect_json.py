@@ -33,7 +33,7 @@ def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[s
             "parts": [part_json(part) for part in rendering.preamble.parts],
         },
         "messages": [message_json(message) for message in rendering.messages],
-        "generation_prompt": _piece(rendering.generation_prompt) if rendering.generation_prompt else None,
+        "generation_prompt": _generation_prompt(rendering),
         "system_end": rendering.system_end,
         "barriers": tokens["barriers"] if tokens else _barriers(rendering),
         "tokens": tokens["tokens"] if tokens else None,
@@ -66,6 +66,13 @@ def part_json(part: Part) -> dict[str, Any]:
     if part.children:
         data["children"] = [part_json(child) for child in part.children]
     return data
+
+
+def _generation_prompt(rendering: Rendering) -> dict[str, Any] | None:
+    if rendering.generation_prompt is None:
+        return None
+    parts = [part_json(part) for part in rendering.generation_parts]
+    return {**_piece(rendering.generation_prompt), "parts": parts}
 
 
 def _piece(piece: Piece) -> dict[str, int]:

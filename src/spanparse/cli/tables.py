@@ -77,6 +77,7 @@ class _SpanTable:
         if rendering.generation_prompt is not None:
             head = ["", "assistant", "generation prompt"]
             self._row(head, *rendering.generation_prompt, ["", ""], ROLE_COLOURS["assistant"])
+            self._parts(rendering.generation_parts, 0, f"dim {ROLE_COLOURS['assistant']}")
         return self._table
 
     def _parts(self, parts: Sequence[Part], depth: int, style: str) -> None:

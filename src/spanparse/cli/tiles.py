@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spanparse.spans import Part, Rendering
+
+
+PROMPT_KINDS: Final = {"header": "generation prompt", "reasoning": "prefilled reasoning"}
+"""What the parts of the generation prompt are called instead of their kinds."""
 
 
 class Tile(NamedTuple):
@@ -34,7 +38,10 @@ def tiles(rendering: Rendering) -> list[Tile]:
             inside = [part for part in message.parts if piece.start <= part.start < piece.end]
             found += [Tile(message.role, message.index, *leaf) for leaf in _leaves(inside, piece.start, piece.end, "")]
     if rendering.generation_prompt is not None:
-        found.append(Tile("assistant", None, "generation prompt", *rendering.generation_prompt))
+        found += [
+            Tile("assistant", None, PROMPT_KINDS.get(part.kind, part.kind), part.start, part.end)
+            for part in rendering.generation_parts
+        ]
     return sorted(found, key=lambda tile: tile.start)
 
 

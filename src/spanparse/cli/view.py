@@ -8,7 +8,7 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from spanparse.cli.output import printable
-from spanparse.cli.tiles import tiles
+from spanparse.cli.tiles import PROMPT_KINDS, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ ROLE_COLOURS: Final = {
     "preamble": "bright_black",
 }
 # The template's own words recede, so that what came from the caller stands out.
-_TEMPLATE_KINDS: Final = frozenset({"header", "trailer", "delimiter", "bos", "default_text", "generation prompt"})
+_TEMPLATE_KINDS: Final = frozenset({"header", "trailer", "delimiter", "bos", "default_text", *PROMPT_KINDS.values()})
 _NARROWEST: Final = 20
 
 

@@ -29,6 +29,8 @@ _UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s
 ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
 # A header that begins a line and names the role in front of its marker: `user<|role_sep|>`.
 _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
+# A marker that names thought (`<think>`, `<|START_THINKING|>`), or has such a name behind it (`<|channel>thought`).
+_THOUGHT = re.compile(r"<[^<>\s/]*(?:think|thought|reason)[^<>\s]*>|<[^<>\s]+>(?:thought|analysis)\b", re.IGNORECASE)
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
@@ -198,6 +200,18 @@ def is_turn(text: str) -> bool:
         return True
     starts = _role_markers({text})
     return has_words(text) and any(text.lstrip().startswith(start) for start in starts)
+
+
+def thought_in(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where in [start, end) the template opens reasoning, and where what closes that begins; None if it opens none.
+
+    The latter is `end` where it stays open.
+    """
+    opening = next((found for found in _THOUGHT.finditer(text, start, end) if not is_closing(found[0])), None)
+    if opening is None:
+        return None
+    after = _CLOSING.finditer(text, opening.end(), end)
+    return opening.start(), next((found.start() for found in after if is_closing(found[0])), end)
 
 
 class Openers:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from spanparse.marks.origin import Origin
+from spanparse.ownership.markers import thought_in
 from spanparse.ownership.segments import Segment
 from spanparse.spans import Part, PartKind
 
@@ -69,6 +71,14 @@ def preamble_parts(segments: Sequence[Segment], text: str, bos: str) -> tuple[Pa
     if end > start:
         parts.append(Part("default_text", start, end))
     return tuple(parts)
+
+
+def prompt_parts(text: str, start: int, end: int) -> tuple[Part, ...]:
+    """The parts of the generation prompt [start, end): header, prefilled reasoning, and what closes that."""
+    opened, closed = thought_in(text, start, end) or (end, end)
+    kinds: tuple[PartKind, ...] = ("header", "reasoning", "delimiter")
+    borders = pairwise((start, opened, closed, end))
+    return tuple(Part(kind, *border) for kind, border in zip(kinds, borders, strict=True) if border[0] < border[1])
 
 
 def _group(segments: Sequence[Segment], index: int, message: dict[str, Any]) -> list[_Draft]:

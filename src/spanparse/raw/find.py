@@ -7,6 +7,7 @@ from typing import Final
 
 from spanparse.analysis import Analysis
 from spanparse.families import bos_of
+from spanparse.ownership.parts import prompt_parts
 from spanparse.raw.delimiters import Delimiters, delimiters_of
 from spanparse.raw.inside import lookalikes, parts_of
 from spanparse.raw.turns import Turn, find_turns
@@ -68,6 +69,7 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
         system_end,
         (),
         tuple(_doubts(turns, delimiters)),
+        prompt_parts(text, *generation) if generation else (),
     )
 
 

@@ -40,15 +40,19 @@ def _parts(view: View) -> list[Fault]:
             found.append(Fault("parts", message.index, "parts do not tile the pieces"))
         if not _ascending(message.parts):
             found.append(Fault("parts", message.index, "parts overlap or are out of order"))
-    preamble = view.rendering.preamble
-    at_end = preamble.start
-    for part in preamble.parts:
-        if part.start != at_end or not _ordered(part.children, part):
-            found.append(Fault("parts", None, f"{part.kind} of the preamble at {part.start}"))
-        at_end = part.end
-    if at_end != preamble.end:
-        found.append(Fault("parts", None, "parts do not tile the preamble"))
+    preamble, prompt = view.rendering.preamble, view.rendering.generation_prompt
+    found += _tiled("preamble", preamble.parts, preamble.start, preamble.end)
+    found += _tiled("generation prompt", view.rendering.generation_parts, *(prompt or (0, 0)))
     return found
+
+
+def _tiled(what: str, parts: Sequence[Part], start: int, end: int) -> list[Fault]:
+    found = []
+    for part in parts:
+        if part.start != start or not _ordered(part.children, part):
+            found.append(Fault("parts", None, f"{part.kind} of the {what} at {part.start}"))
+        start = part.end
+    return found if start == end else [*found, Fault("parts", None, f"parts do not tile the {what}")]
 
 
 def _ascending(parts: Sequence[Part]) -> bool:

@@ -28,7 +28,7 @@ def test_the_json_has_every_key_of_the_contract(cli: Run) -> None:
     for index, message in enumerate(found["messages"]):
         assert message.keys() >= {"index", "role", "start", "end", "exact", "reason", "notes", "parts"}
         assert message["index"] == index
-    assert found["generation_prompt"].keys() >= {"start", "end"}
+    assert found["generation_prompt"].keys() >= {"start", "end", "parts"}
     assert found["tokens"].keys() >= {"count", "messages", "media"}
     for message in found["tokens"]["messages"]:
         assert message.keys() >= {"index", "begin", "end", "pos_begin", "pos_end", "backed_off"}
@@ -93,7 +93,7 @@ def test_the_prompt_is_shown_with_the_owner_and_kind_of_every_stretch(cli: Run, 
         ("content", "Hello"),
         ("trailer", "<|im_end|>⏎"),
         ("assistant", "generation", "prompt", "<|im_start|>assistant⏎"),
-        ("<think>⏎",),
+        ("prefilled", "reasoning", "<think>⏎"),
     ]
 
 
@@ -103,6 +103,8 @@ def test_the_table_has_a_row_for_every_message_and_part(cli: Run, conversation: 
     assert ["#", "role", "part", "characters", "tokens", "exact?", "notes"] in rows
     assert ["0", "user", "0–33", "0–6", "exact"] in rows
     assert ["content", "17–22", "3–4"] in rows
+    assert ["header", "33–55", "6–9"] in rows
+    assert ["reasoning", "55–63", "9–11"] in rows
 
 
 def test_tokens_are_listed_with_the_part_they_begin_in(cli: Run, conversation: Run) -> None:

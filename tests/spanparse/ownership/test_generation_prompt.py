@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from spanparse import Rendering, TemplateSource, parse
+import pytest
+
+from spanparse import Rendering, TemplateSource, analyse, load_source, parse
 
 CHAT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "so"}]
 TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
@@ -48,3 +50,43 @@ def test_a_template_that_turns_the_switch_on_by_itself_adds_no_prompt_whatever_t
     asked, unasked = rendered(template, add=True), rendered(template, add=False)
     assert prompt(asked) is None
     assert asked == unasked
+
+
+PREFILLED = [
+    ("<|im_start|>assistant\n", "", ""),
+    ("<|im_start|>assistant\n", "<think>\n", ""),
+    ("<|im_start|>assistant\n", "<think>\n\n", "</think>\n\n"),
+    ("<|turn>model\n", "<|channel>thought\n", "<channel|>"),
+    ("<|start|>assistant", "<|channel|>analysis<|message|>", ""),
+    ("<|begin|>assistant", "<|think|>", "<|end|><|begin|>assistant"),
+    ("<|CHATBOT_TOKEN|>", "<|START_THINKING|>", "<|END_THINKING|>"),
+    (" /think_off <longcat_assistant>", "<longcat_think>\n\n", "</longcat_think>\n"),
+    # Reasoning that is closed and never opened was not prefilled.
+    ("<｜Assistant｜></think>", "", ""),
+    ("<|start_of_role|>judge{no_think}<|end_of_role|>", "", ""),
+]
+
+
+@pytest.mark.parametrize("texts", PREFILLED)
+def test_its_parts_are_the_header_prefilled_reasoning_and_what_closes_that(texts: tuple[str, str, str]) -> None:
+    rendering = rendered(TURNS + "{% if add_generation_prompt %}" + "".join(texts) + "{% endif %}", add=True)
+    parts = [(part.kind, rendering.text[part.start : part.end]) for part in rendering.generation_parts]
+    named = zip(("header", "reasoning", "delimiter"), texts, strict=True)
+    assert parts == [(kind, text) for kind, text in named if text]
+
+
+def test_without_one_there_are_no_parts() -> None:
+    assert rendered(TURNS, add=True).generation_parts == ()
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+@pytest.mark.parametrize("name", ["chatml", "gemma4", "gpt-oss", "qwen3-coder"])
+def test_prefilled_reasoning_has_the_markers_that_a_message_s_reasoning_has(name: str, thinking: bool) -> None:
+    template = load_source(name)
+    markers = analyse(template).reasoning
+    start, end = (str(markers.start).strip(), str(markers.end).strip()) if markers else ("<none>", "<none>")
+    rendering = parse(template, CHAT, kwargs={"enable_thinking": thinking})
+    found = {part.kind: rendering.text[part.start : part.end] for part in rendering.generation_parts}
+    whole = prompt(rendering) or ""
+    assert found.get("reasoning", "").startswith(start) == (start in whole)
+    assert found.get("delimiter", "").startswith(end) == (start in whole and end in whole)
