@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import compress, count, repeat
+from operator import is_, itemgetter
+from typing import Any, Final
 
 from spanparse.assembly import Doubts, assemble
 from spanparse.errors import TemplateError, TemplateRefused
@@ -21,6 +23,8 @@ from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 from spanparse.trail import Head, Marking, grown_ownership, head_of, said_by
+
+_ORIGIN: Final = itemgetter(2)
 
 
 def request_of(
@@ -154,7 +158,7 @@ def _generation_begin(text: Marked, template: TemplateSource, request: Request, 
     rewrites the end as well, the prompt begins with the first text that is written under it behind all messages.
     """
     runs = text._runs
-    first = next((i for i, run in enumerate(runs) if run.origin is GENERATION), None)
+    first = next(compress(count(), map(is_, map(_ORIGIN, runs), repeat(GENERATION))), None)
     if not request.add_generation_prompt:
         # Only a template that turns the switch on by itself writes such text, and the caller's switch adds none of it.
         return None if first is None else len(text)

@@ -61,8 +61,14 @@ def misplaced_runs(text: Marked, request: Request, first: int = 0) -> list[Run]:
         if source < 0:
             continue
         if origin is not known:
-            known, value = origin, _lookup(request, origin.path)
-        if not isinstance(value, str) or value[source : source + end - start] != plain[start:end]:
+            known, value = origin, _lookup(request, origin[0])
+        if not isinstance(value, str):
+            wrong.append(run)
+        elif end - start == len(value):
+            # To compare in place is quicker than to cut out what is compared.
+            if source or not plain.startswith(value, start):
+                wrong.append(run)
+        elif value[source : source + end - start] != plain[start:end]:
             wrong.append(run)
     return wrong
 
@@ -83,7 +89,7 @@ def lost_messages(text: Marked, request: Request, unmarked: Sequence[str]) -> li
 
 
 def _lookup(request: Request, path: Path) -> Any:
-    value: Any = {"messages": request.messages, "tools": request.tools}
-    for step in path:
+    value: Any = request.messages if path[0] == "messages" else request.tools
+    for step in path[1:]:
         value = value[step]
     return value

@@ -255,8 +255,15 @@ def _names_only(text: str, border: int, starts: frozenset[str], role: str, other
 
 def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
     """Whether the template's text in front of a message's first field holds a start marker."""
+    if _is_header(text, segments[place], starts):
+        return True
     lead = _lead(text, segments, place)
     return any(start in lead for start in starts)
+
+
+def _is_header(text: str, segment: Segment, starts: frozenset[str]) -> bool:
+    """Whether a text of the template's own begins with a start marker."""
+    return segment.origin.literal and text.startswith(tuple(starts), segment.start, segment.end)
 
 
 def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
@@ -295,6 +302,8 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
 def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
     """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
     owner, begin = segments[place].owner, segments[place].start
+    if _is_header(text, segments[place], starts):
+        return begin
     behind = lead_end(segments, place, with_role=False)
     end = segments[behind - 1].end if behind > place else begin
     marker = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=None)

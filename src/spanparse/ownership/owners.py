@@ -38,7 +38,7 @@ from spanparse.ownership.markers import (
     learn_starts,
     wording,
 )
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, gaps, split_at
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, fall, gaps, split_at
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
@@ -146,8 +146,11 @@ class Settlement:
     def settle(self, segments: list[Segment]) -> list[Segment]:
         """`segments`, which are changed, with an owner each."""
         text, starts = self._text, self._starts
-        lend_between(text, segments)
-        transfer_headers(segments)
+        # Where no message stands inside another, there is nothing to sort out between the two.
+        nested = fall(segments)
+        if nested:
+            lend_between(text, segments)
+            transfer_headers(segments)
         resolved: list[Segment] = []
         at = 0
         for begin, end in gaps(segments):
@@ -158,7 +161,8 @@ class Settlement:
             resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
             at = end
         resolved += segments[at:]
-        close_shared_turns(resolved)
+        if nested:
+            close_shared_turns(resolved)
         self._handed_on[:] = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
         return hand_back_trailers(text, self._handed_on, starts, self.openers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import le
 from typing import Final
 
 from spanparse.marks.origin import Origin
@@ -55,6 +56,13 @@ def owner_of(piece: Sequence[Segment]) -> int:
 def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
     """The owner of each piece."""
     return [owner_of(piece) for piece in pieces]
+
+
+def fall(segments: Sequence[Segment]) -> bool:
+    """Whether any message has text behind that of a later one; the generation prompt and what has no owner aside."""
+    owners = [segment.owner for segment in segments]
+    known = [owner for owner in owners if owner is not None and owner != GENERATION_PROMPT]
+    return not all(map(le, known, known[1:]))
 
 
 def gaps(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:

@@ -66,6 +66,8 @@ def _serialised(
     separators: Any = None,
     sort_keys: object = False,
 ) -> None:
+    if type(value) in _TEXTS and len(value) <= BIG:
+        return
     characters, height, items = operations.weigh(value)
     operations.meter.expect_items(items, _JSON_ITEM_BYTES)
     operations.meter.afford(items, _JSON_ITEM)

@@ -43,10 +43,11 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
             runs += _runs_of_sum(parts, start, current, lost)
             texts += parts
             continue
-        texts.append(output)
-        start, at = at, at + len(output)
-        if at == start:
+        if not output:
             continue
+        texts.append(output)
+        start = at
+        at += len(output)
         if own is not None:
             if own is origin or own == origin:
                 continue
