@@ -53,6 +53,31 @@ def test_each_value_is_found_from_its_characters_and_back(name: str) -> None:
         assert any(piece.start <= at and at + len(value) <= piece.end for piece in found.where(path))
 
 
+@pytest.mark.parametrize("name", [name for name in bundled_names() if name != "gemma3"])
+def test_both_ways_give_the_same_stretches(name: str) -> None:
+    found = trace(load_source(name), REQUEST)
+    sources = {(source.start, source.end): source for source in map(found.at, range(len(found.text)))}
+    shown = {source.path for source in sources.values() if not source.is_template_text}
+    for path in shown:
+        inside = [
+            span
+            for span, source in sources.items()
+            if not source.is_template_text and (source.path == path or source.path.startswith((f"{path}.", f"{path}[")))
+        ]
+        told = [(piece.start, piece.end) for piece in found.where(path)]
+        assert {i for span in inside for i in range(*span)} == {i for span in told for i in range(*span)}
+        if all(sources[span].path == path for span in inside):
+            assert sorted(inside) == told
+
+
+def test_a_string_in_json_has_its_quotes_both_ways() -> None:
+    found = trace(load_source("chatml"), REQUEST)
+    city = found.text.rindex('"Nuuk"')
+    assert (city, city + len('"Nuuk"')) in found.where(f"{ARGUMENTS}.city")
+    source = found.at(city + 1)
+    assert (source.start, source.end, source.offset) == (city, city + len('"Nuuk"'), None)
+
+
 def test_the_offset_counts_in_the_value_itself() -> None:
     found = trace(load_source("chatml"), REQUEST)
     source = found.at(found.text.index("weather?"))
