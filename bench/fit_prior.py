@@ -5,8 +5,8 @@
 Coordinate search over `planner.expectation.weights.FITTED` and `LEARNED`: each weight in turn is doubled or halved,
 later by less, and the change is kept if the score falls: excess over the bound in percent on a line, plus what long
 replays, full resets and more than 1.15 saves a request count for. Starts from the weights that are there and prints
-better ones. A few sessions hold most of the excess, so the score is noisy and the last digits mean nothing. `BRANCHES`
-has only two weights, tried by hand on the same half.
+better ones. A few sessions hold most of the excess, so the score is noisy and the last digits mean nothing.
+`FITTED_BRANCHES` has only two weights, tried by hand on the same half.
 """
 
 from __future__ import annotations

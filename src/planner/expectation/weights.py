@@ -3,8 +3,9 @@
 `FITTED` and `LEARNED` come from 355 sessions of coding agents, every second one of a public trace (docs/simulate.md):
 how often a prompt returns to the ends of tools and system text or to the last message of the user, and how far before
 its end it parts otherwise. They were found by the search of `bench/fit_prior.py`, which goes on from them:
-`python bench/fit_prior.py TRACE --half odd`. `EVENTS` are set by hand from what users report of chat templates, which
-rewrite what those sessions leave alone.
+`python bench/fit_prior.py TRACE --half odd`. `FITTED_BRANCHES` too; sub-agents work long there. `EVENTS` are set by
+hand from what users report of chat templates, which rewrite what those sessions leave alone. `BRANCHES` go with them:
+for conversations whose messages are known, as the scenarios of `bench/reuse.py` have them with other seeds.
 """
 
 from __future__ import annotations
@@ -120,4 +121,5 @@ class Branches:
     fading: float
 
 
-BRANCHES = Branches(end=1.0, fading=0.9)
+BRANCHES = Branches(end=1.0, fading=0.75)
+FITTED_BRANCHES = Branches(end=1.0, fading=0.9)

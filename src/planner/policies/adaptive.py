@@ -20,7 +20,7 @@ from planner.expectation.roles import Roles, near_end
 from planner.optimum.selection import Point, select
 from planner.outcome import Eviction
 from planner.policies.situation import Mark, Placement, Situation, fits
-from planner.request import Budget, Kind, PlanRequest
+from planner.request import Kind, PlanRequest
 
 _LEAST_GAIN = 2.0
 """Expected tokens that a save must be worth however cheap it is: no two are kept a few tokens apart for nothing."""
@@ -87,8 +87,7 @@ def cost_of(situation: Situation, places: Iterable[_Place], chosen: Set[int]) ->
 
 def _chosen(situation: Situation, places: list[_Place]) -> set[int]:
     while True:
-        wished = (best_of(points, situation, situation.request.budget) for points in _wishes(situation, places))
-        chosen = set(next((offsets for offsets in wished if offsets is not None), ()))
+        chosen = set(wish_of(situation, places))
         unpaid = _unpaid_break(situation, places, chosen)
         if unpaid is None:
             return chosen
@@ -111,11 +110,15 @@ def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) 
     return least if prior.rate * gains[least] * costs.seconds_per_token < price else None
 
 
-def best_of(points: list[Point], situation: Situation, budget: Budget) -> tuple[int, ...] | None:
-    """The offsets that make expected seconds least, None if the budget is less than the required."""
-    prior, costs = situation.prior, situation.request.costs
+def wish_of(situation: Situation, places: list[_Place]) -> tuple[int, ...]:
+    """The offsets that make expected seconds least among those that hold what is required, as far as the budget can;
+    whether each break pays for itself is another question."""
+    prior, costs, budget = situation.prior, situation.request.costs, situation.request.budget
     rate, per_restore = prior.rate * costs.seconds_per_token, prior.rate * costs.per_restore
-    return select(points, prior, budget, rate=rate, per_restore=per_restore)
+    wished = (
+        select(points, prior, budget, rate=rate, per_restore=per_restore) for points in _wishes(situation, places)
+    )
+    return next((offsets for offsets in wished if offsets is not None), ())
 
 
 def _wishes(situation: Situation, places: list[_Place]) -> Iterator[list[Point]]:

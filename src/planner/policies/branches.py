@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, final
 
-from planner.expectation.weights import BRANCHES
-from planner.optimum.selection import Point
+from planner.expectation.weights import BRANCHES, FITTED_BRANCHES
 from planner.outcome import Eviction
-from planner.policies.adaptive import best_of, possible_places
+from planner.policies.adaptive import possible_places, wish_of
 from planner.policies.situation import Situation
 from planner.request import Budget, Existing
 
@@ -54,11 +53,13 @@ def _gone(existing: Existing, reason: str) -> Eviction:
 def _ranked(situation: Situation, beside: Sequence[Existing]) -> list[_Beside]:
     """The states by what they are worth, most first."""
     rate = situation.request.costs.seconds_per_token
+    weights = BRANCHES if situation.roles.marked else FITTED_BRANCHES
     left = sorted(beside, key=lambda existing: (existing.parts_at, existing.branch, existing.offset))
-    masses = [existing.returns * float(BRANCHES.fading**existing.age) for existing in left]
+    masses = [existing.returns for existing in left]
     for i, existing in enumerate(left):
         if i + 1 == len(left) or not _together(left[i + 1], existing):
-            masses[i] += BRANCHES.end * float(BRANCHES.fading**existing.age)
+            masses[i] += weights.end
+        masses[i] *= float(weights.fading**existing.age)
     gone: list[_Beside] = []
     while left:
         least, worth = 0, float("inf")
@@ -97,12 +98,11 @@ def _left(situation: Situation, kept: Sequence[_Beside]) -> Budget:
 def _number_kept(situation: Situation, ranked: Sequence[_Beside]) -> int:
     """How many of the states beside stay, the most valuable first."""
     request, places = situation.request, possible_places(situation)
-    points = [Point(place.offset, place.price, place.size) for place in places]
     prices = {place.offset: place.price for place in places}
 
     def cost(number: int) -> float:
         budget = _left(situation, ranked[:number])
-        chosen = best_of(points, situation, budget) or ()
+        chosen = wish_of(situation._replace(request=replace(request, budget=budget)), places)
         replay = situation.prior.rate * situation.prior.replay(chosen) * request.costs.seconds_per_token
         return replay + sum(prices[offset] for offset in chosen) - sum(state.worth for state in ranked[:number])
 

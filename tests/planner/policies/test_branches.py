@@ -38,6 +38,23 @@ def test_a_conversation_not_gone_back_to_for_long_makes_room() -> None:
     assert gone(planned(beside(90_000, age=300), k=2)) == {"main:90000"}
 
 
+def test_a_conversation_whose_messages_are_known_makes_room_sooner() -> None:
+    helper = (Candidate(600, "system_end"), Candidate(1000, "assistant_start"))
+    made = plan(PlanRequest(2000, helper, budget=Budget(2), existing=(beside(90_000, age=20, shared=0),)))
+    assert gone(made) == {"main:90000"}
+    assert not gone(planned(beside(90_000, age=20, shared=0), k=2))
+
+
+def test_room_is_shared_by_what_is_saved_in_it_and_not_by_the_best_that_could_be() -> None:
+    marks = (("system_end", 1400), ("user_start", 1700), ("generation_prompt", 1990))
+    candidates = tuple(Candidate(offset, kind) for kind, offset in marks)  # type: ignore[arg-type]
+    states = [Existing(1900, 10, 6, f"{i}:1900", shared=0, branch=i) for i in range(8)]
+    made = plan(PlanRequest(2000, candidates, budget=Budget(8), existing=tuple(states)))
+    # With room for one the start of the answer is saved; the end of the system text alone would have been worth more.
+    assert made.kept == (1400, 1990)
+    assert len(states) - len(made.evict) == 6
+
+
 @pytest.mark.parametrize("k", range(6))
 def test_all_states_together_are_within_the_budget(k: int) -> None:
     states = [beside(offset, returns=0.1) for offset in range(10_000, 60_000, 10_000)]

@@ -1,0 +1,93 @@
+"""How near the ideal a budget of checkpoints comes where conversations break prompt caches.
+
+    python bench/reuse.py SCENARIOS.py [--template T] [--policy P]... [--checkpoints K]... [--json]
+
+SCENARIOS.py holds `SCENARIOS`: by name, a function of a seed that returns (label, messages, tools) for each request of
+a client, in order. For each seed all kinds are played one after the other on one memory that keeps branches; a row sums
+over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from planner import POLICIES, Budget, PlanRequest, PolicyName
+from planner.expectation.learning import Planner
+from planner.simulation import Session
+from planner.simulation.tree import replay_tree
+from spanparse.cli.traces import Dialogue, sessions_of
+from spanparse.conversation import Conversation
+from spanparse.sources import load_source
+from spanparse.tokens import HuggingFaceTokenizer
+
+SEEDS = (1, 2, 3)
+
+
+def requests(path: str, seed: int) -> Iterator[tuple[str, Conversation]]:
+    """The kind of each request and the request, all kinds in order."""
+    spec = importlib.util.spec_from_file_location("scenarios", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, scenario in module.SCENARIOS.items():
+        for _, messages, tools in scenario(zlib.crc32(f"{name}{seed}".encode())):
+            yield name, Conversation(messages, tools)
+
+
+def simulated(sessions: Sequence[Session], policy: PolicyName, checkpoints: int) -> dict[str, Any]:
+    """The row of a policy and a budget, as the simulator counts."""
+    base = PlanRequest(1, policy=policy, budget=Budget(checkpoints))
+    outcomes = [outcome for session in sessions for outcome in replay_tree(session, base, Planner())]
+    return row("simulator", policy, checkpoints, [(o.evaluated, o.bound) for o in outcomes])
+
+
+def row(source: str, policy: str, checkpoints: int, counts: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """What `counts`, (evaluated, ideal) of each request, come to."""
+    evaluated, ideal = (sum(column) for column in zip(*counts, strict=True))
+    ratio = round(evaluated / ideal, 4)
+    return {
+        "source": source,
+        "policy": policy,
+        "checkpoints": checkpoints,
+        "evaluated": evaluated,
+        "ideal": ideal,
+        "ratio": ratio,
+    }
+
+
+def main() -> None:
+    from runtime.tiny import vocabulary
+
+    parser = argparse.ArgumentParser(description="How near the ideal a budget of checkpoints comes.")
+    parser.add_argument("scenarios", type=Path)
+    parser.add_argument("--template", default="chatml")
+    parser.add_argument("--policy", action="append", choices=POLICIES)
+    parser.add_argument("--checkpoints", action="append", type=int)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    backend = HuggingFaceTokenizer(vocabulary.hf_tokenizer(), name="tiny")
+    played = [Dialogue(f"seed {seed}", [r for _, r in requests(given.scenarios, seed)]) for seed in SEEDS]
+    sessions = sessions_of(played, load_source(given.template, tools=True), backend, lambda _: None)
+    rows = []
+    for policy in given.policy or ["adaptive", "barriers", "near-end-pair", "marconi"]:
+        for checkpoints in given.checkpoints or [8, 32]:
+            rows.append(simulated(sessions, policy, checkpoints))
+            if not given.json:
+                sys.stdout.write(
+                    "{policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}\n".format(**rows[-1])
+                )
+                sys.stdout.flush()
+    if given.json:
+        json.dump({"schema_version": 1, "template": given.template, "rows": rows}, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
