@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runtime.engine import Completion, Engine
+    from runtime.completion import Completion
+    from runtime.engine import Engine
     from runtime.errors import (
         ContextFull,
         DeadEnd,
@@ -49,7 +50,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "engine": ("Completion", "Engine"),
+    "completion": ("Completion",),
+    "engine": ("Engine",),
     "errors": (
         "ContextFull",
         "DeadEnd",

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import final
 
-from runtime.errors import StoreFull
+from planner import Budget, Loss, States
+from planner import State as Entry
 from runtime.llama import ContextOptions, State
-from runtime.report import Reason
+from runtime.prefix import Tokens
 
 _SAMPLES, _SAMPLE_BYTES = 64, 65536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """The part of a memory that cannot be cut, after exactly `offset` tokens.
+    """The part of a memory that cannot be cut, after exactly these tokens.
 
-    `digest` identifies those tokens (`prefix_digest`), `fingerprint` the model and the options that shape the bytes.
-    `serial` counts requests of the engine: a larger one was saved later.
+    `fingerprint` identifies the model and the options that shape the bytes.
     """
 
-    offset: int
+    tokens: Tokens = field(repr=False)
     data: State = field(repr=False)
-    digest: bytes
     fingerprint: bytes
-    serial: int
+
+    @property
+    def offset(self) -> int:
+        """The number of tokens."""
+        return self.tokens.size
 
     @property
     def size(self) -> int:
@@ -38,87 +40,73 @@ class Checkpoint:
 
 @final
 class CheckpointStore:
-    """The checkpoints of one line of conversation, by offset.
+    """The bytes of the states that the planner's books (`states`) say are kept, within a budget at every moment.
 
-    At no time does it hold more than `checkpoints` of them or more than `bytes` in all; None sets no limit. It does not
-    choose what to give up: callers drop first, then add.
+    It does not choose what to give up: callers make room first, then save. One buffer of a state that was given up is
+    kept for the next one of its size: memory that was used before is faster. It counts for the bytes of the budget.
     """
 
-    def __init__(self, *, checkpoints: int | None = None, bytes: int | None = None) -> None:
-        self.checkpoints = checkpoints
-        self.bytes_limit = bytes
-        self._by_offset: dict[int, Checkpoint] = {}
-        self._lost: dict[int, Reason] = {}
+    def __init__(self, states: States, budget: Budget) -> None:
+        self.states = states
+        self.budget = budget
+        self._checkpoints: dict[str, Checkpoint] = {}
+        self._spare: State | None = None
 
     def __len__(self) -> int:
-        return len(self._by_offset)
+        return len(self._checkpoints)
 
     def __iter__(self) -> Iterator[Checkpoint]:
-        """All checkpoints, in the order of their offsets."""
-        return iter(sorted(self._by_offset.values(), key=lambda checkpoint: checkpoint.offset))
+        """All checkpoints, in the order in which they were saved."""
+        return iter(tuple(self._checkpoints.values()))
 
-    def __contains__(self, offset: int) -> bool:
-        return offset in self._by_offset
-
-    def __getitem__(self, offset: int) -> Checkpoint:
-        return self._by_offset[offset]
+    def __getitem__(self, identity: str) -> Checkpoint:
+        """A checkpoint by its identity in the books."""
+        return self._checkpoints[identity]
 
     @property
     def bytes(self) -> int:
         """Bytes held by all checkpoints."""
-        return sum(checkpoint.size for checkpoint in self._by_offset.values())
-
-    @property
-    def lost(self) -> Mapping[int, Reason]:
-        """Offsets on the present line whose state was given up (evicted) or refused (budget)."""
-        return MappingProxyType(self._lost)
-
-    def nearest(self, length: int) -> Checkpoint | None:
-        """The checkpoint with the largest offset that is at most `length`."""
-        return max((c for c in self._by_offset.values() if c.offset <= length), key=lambda c: c.offset, default=None)
+        return sum(checkpoint.size for checkpoint in self)
 
     def fits(self, size: int) -> bool:
         """Whether one more checkpoint of `size` bytes is within the budget."""
-        if self.checkpoints is not None and len(self) + 1 > self.checkpoints:
+        if self.budget.checkpoints is not None and len(self) + 1 > self.budget.checkpoints:
             return False
-        return self.bytes_limit is None or self.bytes + size <= self.bytes_limit
+        return self.budget.bytes is None or self.bytes + size <= self.budget.bytes
 
-    def reserve(self, offset: int, size: int) -> None:
-        """Make sure that a state of `size` bytes may be taken at `offset` now.
+    def add(self, entry: Entry, save: Callable[[State | None], Checkpoint]) -> None:
+        """Keep what `save` makes, given a buffer of the right size if there is one, for an entry of the books."""
+        assert self.fits(entry.size), "room is made before a state is saved"
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.nbytes != entry.size:
+            # Freed before the new one exists.
+            spare = None
+        try:
+            self._checkpoints[entry.identity] = save(spare)
+        except BaseException:
+            self.states.give_up(entry.identity, "state-missing")
+            raise
 
-        Called before the bytes exist, so that the budget holds while they are copied. Raises `StoreFull`, and remembers
-        that a state is missing there.
-        """
-        if not self.fits(size):
-            self._lost[offset] = "budget"
-            raise StoreFull(offset, size)
+    def give_up(self, identity: str, why: Loss) -> Entry:
+        """Strike a checkpoint out of the books and drop it. Raises KeyError if there is none of that name."""
+        entry = self.states.give_up(identity, why)
+        self.drop([entry])
+        return entry
 
-    def add(self, checkpoint: Checkpoint) -> None:
-        """Keep `checkpoint`. Raises `StoreFull` if it does not fit, ValueError if its offset is taken."""
-        if checkpoint.offset in self._by_offset:
-            raise ValueError(f"there is a checkpoint at {checkpoint.offset} already")
-        self.reserve(checkpoint.offset, checkpoint.size)
-        self._by_offset[checkpoint.offset] = checkpoint
-        self._lost.pop(checkpoint.offset, None)
-
-    def drop(self, offset: int, reason: Reason) -> None:
-        """Give up the checkpoint at `offset`. Raises KeyError if there is none."""
-        del self._by_offset[offset]
-        self._lost[offset] = reason
-
-    def leave_line(self, length: int) -> None:
-        """The conversation goes on differently after `length` tokens: forget all that lies past them."""
-        for offset in [offset for offset in self._by_offset if offset > length]:
-            del self._by_offset[offset]
-        for offset in [offset for offset in self._lost if offset > length]:
-            del self._lost[offset]
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Drop the bytes of what has been struck out of the books."""
+        for entry in entries:
+            self._spare = self._checkpoints.pop(entry.identity).data
 
     def check_integrity(self) -> None:
-        """Raise AssertionError unless the books are right and the budget is kept."""
-        assert all(offset == checkpoint.offset for offset, checkpoint in self._by_offset.items()), "wrong offset"
-        assert not self._by_offset.keys() & self._lost.keys(), "a checkpoint is both kept and lost"
-        assert self.checkpoints is None or len(self) <= self.checkpoints, "too many checkpoints"
-        assert self.bytes_limit is None or self.bytes <= self.bytes_limit, "too many bytes"
+        """Raise AssertionError unless books and bytes agree and the budget is kept."""
+        assert self._checkpoints.keys() == {entry.identity for entry in self.states}, "books and states differ"
+        for entry in self.states:
+            checkpoint = self[entry.identity]
+            assert (entry.offset, entry.size) == (checkpoint.offset, checkpoint.size), "a state is not as in the books"
+        assert self.budget.checkpoints is None or len(self) <= self.budget.checkpoints, "too many checkpoints"
+        held = self.bytes + (0 if self._spare is None else self._spare.nbytes)
+        assert self.budget.bytes is None or held <= self.budget.bytes, "too many bytes"
 
 
 def fingerprint(path: str | os.PathLike[str], options: ContextOptions) -> bytes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -12,50 +11,35 @@ import numpy.typing as npt
 
 import planner
 import spanparse
-from planner import Budget, Candidate, Existing, Plan, PlanRequest, PolicyName
-from planner.expectation.learning import Divergence, Planner, identity_of
-from runtime.checkpoint import CheckpointStore, fingerprint
+from planner import Budget, Candidate, PolicyName
+from planner.expectation.learning import identity_of
+from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
-from runtime.errors import ContextFull, DecodeError, RequestError, RunError, StateError
-from runtime.executor import Executor
-from runtime.history import PromptHistory
-from runtime.line import Line
-from runtime.llama import Context, ContextOptions, Model
+from runtime.completion import Completion
+from runtime.errors import DecodeError, RequestError
+from runtime.job import Job
+from runtime.llama import Context, ContextOptions, Model, Stretch
 from runtime.logs import log_request
 from runtime.memory import probe
 from runtime.prefix import Tokens, as_tokens
-from runtime.report import Clock, Report, Restored, Reuse
+from runtime.prompt import Prompt
+from runtime.report import Clock, Phase
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
-from runtime.sampling import GREEDY, Finish, Generated, Logprob, Sampling, generate
+from runtime.sampling import GREEDY, Sampling
+from runtime.sampling.answer import Answer, Generated
+from runtime.sampling.sampler import Sampler
+from runtime.tree import Tree
 from spanparse.tokens import LlamaVocabulary, token_map
 from spanparse.tokens.where import field_at
 
 _DEFAULT_CHECKPOINTS = 8
 
+_MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
+_BRANCHES = 16
+"""Other conversations that a memory keeps where only the bytes of checkpoints are limited."""
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """An answer and what it cost.
-
-    `output` spells control tokens out, and ends before a stop text. `token_ids` are the prompt's, `output_ids` the
-    answer's without the token that ended it. `logprobs` are the answer's, empty unless asked for. `logits`, of shape
-    (n_vocab,), follow the prompt; None unless asked for, or if it was cancelled.
-    """
-
-    report: Report
-    output: str
-    finish: Finish
-    token_ids: tuple[int, ...] = field(repr=False)
-    output_ids: tuple[int, ...] = field(repr=False)
-    sampling: Sampling
-    logprobs: tuple[Logprob, ...] = field(repr=False, default=())
-    logits: npt.NDArray[np.float32] | None = field(repr=False, default=None)
-
-
-def _restored(plan: Plan) -> Restored | None:
-    if plan.restore is None or not plan.restore.offset:
-        return None
-    return Restored(plan.restore.offset, "ram" if plan.restore.source == "checkpoint" else "live")
+_NO_ROOM = 1
+"""What `llama_decode` returns when it finds no cells."""
 
 
 def _known_policy(name: str) -> PolicyName:
@@ -63,6 +47,20 @@ def _known_policy(name: str) -> PolicyName:
         if policy == name:
             return policy
     raise RequestError("policy", f"{name!r} is none of {', '.join(planner.POLICIES)}")
+
+
+def _sequences(model: Model, n_ctx: int, checkpoints: int | None, parallel: int) -> int:
+    """Sequences enough for what may be kept: a branch for each state, for each request in evaluation, and the tip.
+
+    A dense memory sets nothing aside for a sequence, and keeps as many branches as there is room for.
+    """
+    states = _BRANCHES if checkpoints is None else checkpoints
+    if model.is_recurrent:
+        # Recurrent states are whole: none needs a branch.
+        states = 0
+    elif not model.is_hybrid and not 0 < model.n_swa < n_ctx:
+        states = _MOST_SEQUENCES
+    return min(_MOST_SEQUENCES, parallel + states + 1)
 
 
 @final
@@ -90,33 +88,33 @@ class Engine(Closing):
         n_batch: int = ContextOptions.n_batch,
         n_ubatch: int = ContextOptions.n_ubatch,
         n_threads: int | None = None,
+        n_seq_max: int | None = None,
+        parallel: int = 1,
         exact: bool = False,
         trust_content: bool = False,
     ) -> None:
         if checkpoints is None and checkpoint_bytes is None:
             checkpoints = _DEFAULT_CHECKPOINTS
         self.policy = _known_policy(policy)
-        self.options = ContextOptions(n_ctx, n_batch, n_ubatch, n_threads, exact)
-        self.store = CheckpointStore(checkpoints=checkpoints, bytes=checkpoint_bytes)
         self.model = Model(model)
         try:
+            sequences = n_seq_max or _sequences(self.model, n_ctx, checkpoints, parallel)
+            self.options = ContextOptions(n_ctx, n_batch, n_ubatch, n_threads, exact, sequences)
             self._context = Context(self.model, self.options)
-        except RunError:
+        except BaseException:
             self.model.close()
             raise
         try:
             self.template = template or spanparse.load_source(self.model.path)
             self.memory = probe(self._context)
-            self.line = Line(self._context, self.memory, fingerprint(self.model.path, self.options))
-            self._executor = Executor(self.line, self.store)
+            identity = fingerprint(self.model.path, self.options)
+            budget = Budget(checkpoints, checkpoint_bytes)
+            self.tree = Tree(self._context, self.memory, identity, policy=self.policy, budget=budget)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
         except BaseException:
             self.close()
             raise
         self._trust_content = trust_content
-        self._history = PromptHistory()
-        self._planner = Planner()
-        self._serial = 0
 
     def generate(self, request: Request, *, logits: bool = False) -> Completion:
         """Answer a chat request. With `logits` the completion keeps those after the prompt.
@@ -133,15 +131,14 @@ class Engine(Closing):
             )
         if tokens.has_media:
             raise RequestError("messages", "hold media, and this engine evaluates text only")
-        return self._run(
+        prompt = Prompt(
             as_tokens(tokens.ids),
             # Nobody having said that a barrier moves, it is taken to stay.
             tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places),
-            request,
-            clock,
-            logits,
+            identity_of(request.tools),
             lambda token: field_at(rendering, tokens, token),
         )
+        return self._run(prompt, request, clock, logits)
 
     def run_tokens(
         self,
@@ -156,80 +153,39 @@ class Engine(Closing):
         """Answer a prompt of token ids, with `candidates` for checkpoints in it.
 
         Raises `planner.PlanRequestError` for candidates outside the prompt, `RequestError` for no ids and for ids that
-        the vocabulary does not have, `ContextFull`, and `DecodeError`; after the last one the line holds the longest
-        part of the conversation whose state is known.
+        the vocabulary does not have, `ContextFull`, and `DecodeError`; after the last one the memory holds the longest
+        part of the prompt whose state is known.
         """
         request = Request([], max_tokens=max_tokens, sampling=sampling, cancel_after_tokens=cancel_after_tokens)
-        return self._run(as_tokens(tokens), candidates, request, Clock(), logits, lambda token: None)
+        return self._run(Prompt(as_tokens(tokens), tuple(candidates)), request, Clock(), logits)
 
     def reset(self) -> None:
-        """Forget the conversation, its checkpoints, all earlier prompts and what was learned from them."""
-        self.line.clear()
-        self.store.leave_line(0)
-        self._history = PromptHistory()
-        self._planner = Planner()
+        """Forget all conversations, their checkpoints, all earlier prompts and what was learned from them."""
+        self.tree.reset()
 
     def close(self) -> None:
         """Free context and model. Closing twice is fine."""
         self._context.close()
         self.model.close()
 
-    def _run(
-        self,
-        prompt: Tokens,
-        candidates: Sequence[Candidate],
-        request: Request,
-        clock: Clock,
-        keep_logits: bool,
-        where: Callable[[int], str | None],
-    ) -> Completion:
-        self._check(prompt)
+    def _run(self, prompt: Prompt, request: Request, clock: Clock, keep_logits: bool) -> Completion:
+        self._check(prompt.tokens)
         request.sampling.check(self.model.n_vocab)
-        self._serial += 1
-        if not self.line.settled:
-            self._executor.recover()
-        shared = self._history.shared(prompt)
-        common, held = self.line.common(prompt), self.line.length
-        self.store.leave_line(common)
-        lost = dict(self.store.lost)
-        if common < held:
-            system = max((c.offset for c in candidates if c.kind == "system_end"), default=0)
-            self._planner.observe(Divergence(common, held, tools=identity_of(request.tools), system=system))
-        plan = self._start(prompt, candidates, common, identity_of(request.tools), clock)
-        start = self.line.length
-        reuse = Reuse(prompt.size, shared, common, held, start, lost)
-        logits = None
+        job = self.tree.begin(prompt, max_tokens=request.max_tokens, clock=clock)
+        assert job is not None, "a single request finds room or is refused"
+        logits: npt.NDArray[np.float32] | None = None
         answer = Generated((), "cancelled")
         try:
-            prefill = self._executor.prefill(prompt, plan, request.cancel_after_tokens, self._serial, clock)
-            if not prefill.cancelled:
+            if self._prefill(job, request.cancel_after_tokens):
                 logits = self._context.logits() if keep_logits else None
-                with clock.phase("decode"):
-                    answer = generate(self.line, request.sampling, request.max_tokens)
-        except DecodeError:
-            self._executor.recover()
-            raise
+                answer = self._answer(job, request)
         finally:
-            self._history.add(prompt, min(self.line.length, prompt.size))
-            # A checkpoint that was kept for tokens this request meant to evaluate again, but did not.
-            self.store.leave_line(self.line.length)
-        report = Report(
-            prompt_tokens=prompt.size,
-            restored=_restored(plan),
-            evaluated=prefill.evaluated,
-            reused=start,
-            ideal=reuse.ideal,
-            excess=reuse.explain(prefill.evaluated, where(common)),
-            breaks=prefill.breaks,
-            saves=prefill.saves,
-            bytes=self.store.bytes,
-            seconds=clock.seconds(),
-        )
+            report = job.finish(cancelled=answer.finish == "cancelled")
         completion = Completion(
             report=report,
             output=answer.text,
             finish=answer.finish,
-            token_ids=tuple(prompt.tolist()),
+            token_ids=tuple(prompt.tokens.tolist()),
             output_ids=answer.ids,
             sampling=request.sampling,
             logprobs=answer.logprobs,
@@ -241,38 +197,55 @@ class Engine(Closing):
     def _check(self, prompt: Tokens) -> None:
         if not prompt.size:
             raise RequestError("messages", "the prompt has no tokens")
-        if prompt.size > self._context.n_ctx:
-            raise ContextFull(prompt.size, self._context.n_ctx)
         if prompt.min() < 0 or prompt.max() >= self.model.n_vocab:
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
 
-    def _start(
-        self, prompt: Tokens, candidates: Sequence[Candidate], common: int, tools: str | None, clock: Clock
-    ) -> Plan:
-        """Plan, and put the line where the plan begins. A state that proves unusable is dropped and planned around."""
-        while True:
-            with clock.phase("plan"):
-                plan = self._planner.plan(self._request(prompt, candidates, min(common, self.line.length)), tools=tools)
-            with clock.phase("restore"):
-                try:
-                    self._executor.begin(plan)
-                    return plan
-                except StateError:
-                    continue
+    def _prefill(self, job: Job, cancel_after: int | None) -> bool:
+        """Evaluate the prompt, or stop once `cancel_after` tokens were evaluated; whether all of it was.
 
-    def _request(self, prompt: Tokens, candidates: Sequence[Candidate], common: int) -> PlanRequest:
-        reusable = min(common, prompt.size - 1)
-        return PlanRequest(
-            prompt_tokens=prompt.size,
-            candidates=tuple(candidates),
-            common_prefix=common,
-            live=reusable if self.line.can_cut(reusable) else None,
-            existing=tuple(Existing(c.offset, c.size, self._serial - c.serial) for c in self.store),
-            memory=self.memory.kind,
-            window=self.memory.window or None,
-            budget=Budget(self.store.checkpoints, self.store.bytes_limit),
-            state_bytes=self.memory.state_bytes,
-            n_batch=self.line.n_batch,
-            n_ubatch=self._context.n_ubatch,
-            policy=self.policy,
-        )
+        It stops between decodes of a single micro-batch only: llama.cpp leaves a recurrent memory ahead of its tokens
+        when a decode is aborted halfway.
+        """
+        limit = self.tree.n_batch if cancel_after is None else self._context.n_ubatch
+        while (stretch := job.next_stretch(limit)) is not None:
+            self._evaluate(job, stretch, "prefill")
+            if cancel_after is not None and job.prompt_evaluated >= cancel_after and job.in_prompt:
+                return False
+        return True
+
+    def _answer(self, job: Job, request: Request) -> Generated:
+        answer = Answer(self.model, request.sampling, request.max_tokens)
+        with Sampler(self.model, request.sampling) as sampler:
+            if request.sampling.penalises:
+                sampler.remember(job.known[-request.sampling.repeat_last_n :].tolist())
+            while answer.finish is None:
+                with job.clock.phase("decode"):
+                    token, logprob = sampler.sample(self._context)
+                    answer.add(token, logprob)
+                if answer.finish is None and job.full:
+                    answer.end("length")
+                if answer.finish is None:
+                    job.generated(token)
+                    while (stretch := job.next_stretch(1)) is not None:
+                        self._evaluate(job, stretch, "decode")
+        return answer.result()
+
+    def _evaluate(self, job: Job, stretch: Stretch, phase: Phase) -> None:
+        try:
+            with job.clock.phase(phase):
+                self._decode(stretch)
+                # So that the next phase does not wait for this one.
+                self._context.synchronize()
+            job.evaluated(stretch)
+        except BaseException:
+            job.abandon()
+            raise
+
+    def _decode(self, stretch: Stretch) -> None:
+        try:
+            self._context.decode(stretch)
+        except DecodeError as error:
+            # The books of cells were wrong, or llama.cpp needs more than they know: make all the room there is.
+            if error.code != _NO_ROOM or not self.tree.relieve():
+                raise
+            self._context.decode(stretch)

@@ -76,6 +76,8 @@ class Model(Closing):
         self._pointer: Any = pointer
         self.n_vocab: int = lib.llama_vocab_n_tokens(self._vocab)
         self.n_swa: int = lib.llama_model_n_swa(pointer)
+        self.is_recurrent: bool = lib.llama_model_is_recurrent(pointer)
+        self.is_hybrid: bool = lib.llama_model_is_hybrid(pointer)
 
     @property
     def pointer(self) -> Any:

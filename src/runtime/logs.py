@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from runtime.engine import Completion
+    from runtime.completion import Completion
 
 _log = logging.getLogger("runtime.requests")
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

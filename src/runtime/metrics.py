@@ -9,7 +9,7 @@ from runtime.report import Phase, Reason, Source
 from spanparse.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from runtime.engine import Completion
+    from runtime.completion import Completion
     from runtime.store import StoreStatus
 
 try:

@@ -112,14 +112,12 @@ class Clock:
 class Reuse:
     """What a request found when it came, all in tokens.
 
-    `shared`: with earlier prompts. `line`: with what the memory held, of `line_length` tokens. `start`: where
-    evaluation began. `lost`: offsets on this line where a state was given up or refused, and why.
+    `shared`: with earlier prompts. `start`: where evaluation began. `lost`: offsets of this prompt where a state was
+    given up, refused or could not be used, and why.
     """
 
     prompt_tokens: int
     shared: Shared
-    line: int
-    line_length: int
     start: int
     lost: Mapping[int, Reason]
 
@@ -131,12 +129,14 @@ class Reuse:
     def explain(self, evaluated: int, where: str | None = None) -> tuple[Excess, ...]:
         """Why `evaluated` tokens exceed the ideal, a reason for each stretch that was evaluated before.
 
-        `where` names the message and field in which the prompt leaves the line.
+        `where` names the message and field in which the prompt parts from all earlier ones. What a failed decode made
+        to be evaluated again comes last.
         """
+        unfinished = "an earlier request with this prefix has not finished its prefill"
         stretches: tuple[tuple[int, tuple[Reason, str]], ...] = (
-            (min(self.line, self.shared.prompted), self._missing_state(where)),
-            (self.shared.evaluated, self._other_line(where)),
-            (self.shared.prompted, ("cancelled", "an earlier request with this prefix did not finish its prefill")),
+            (self.shared.evaluated, self._missing_state(where)),
+            (self.shared.prompted, ("cancelled", unfinished)),
+            (self.start + evaluated, ("state-missing", "evaluated again after a decode that failed")),
         )
         left, begin = max(0, evaluated - self.ideal), self.start
         excess = []
@@ -148,13 +148,7 @@ class Reuse:
         return tuple(excess)
 
     def _missing_state(self, where: str | None) -> tuple[Reason, str]:
-        reasons = {reason for offset, reason in self.lost.items() if self.start < offset <= self.line}
+        common = self.shared.evaluated
+        reasons = {reason for offset, reason in self.lost.items() if self.start < offset <= common}
         reason: Reason = "evicted" if "evicted" in reasons else "budget" if "budget" in reasons else "state-missing"
-        return reason, f"common {self.line}, nearest {self.start}" + (f", diverged at {where}" if where else "")
-
-    def _other_line(self, where: str | None) -> tuple[Reason, str]:
-        if not self.line_length:
-            return "state-missing", "common 0, the memory was empty"
-        detail = f"an earlier prompt shares {self.shared.evaluated}, the memory held {self.line} of them"
-        reason: Reason = "diverged" if self.line else "no-common-prefix"
-        return reason, detail + (f", diverged at {where}" if where else "")
+        return reason, f"common {common}, nearest {self.start}" + (f", diverged at {where}" if where else "")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from runtime.branch import Branch
 from runtime.closing import Closing
-from runtime.engine import Completion, Engine
-from runtime.line import Line
+from runtime.completion import Completion
+from runtime.engine import Engine
 from runtime.llama import Context
 from runtime.prefix import as_tokens
 from runtime.sampling import generate
@@ -53,8 +54,8 @@ class Verifier(Closing):
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._context = Context(engine.model, engine.options)
-        self._line = Line(self._context, engine.memory, b"")
+        self._context = Context(engine.model, replace(engine.options, n_seq_max=1))
+        self._branch = Branch(self._context, engine.memory, b"")
 
     def check(self, completion: Completion) -> Verdict:
         """Run the completion's prompt cold and compare. Raises `DecodeError`."""
@@ -62,7 +63,7 @@ class Verifier(Closing):
         error = None if completion.logits is None else float(np.abs(logits - completion.logits).max())
         # The token that ended the answer was sampled too; after a stop text nothing more is.
         asked = len(completion.output_ids) + (completion.finish == "stop")
-        cold = generate(self._line, completion.sampling, asked)
+        cold = generate(self._branch, completion.sampling, asked)
         difference = _first_difference(cold.ids, completion.output_ids)
         return Verdict(
             identical=difference is None and cold.finish == completion.finish,
@@ -80,11 +81,11 @@ class Verifier(Closing):
 
     def _evaluate(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
         """The logits after `ids`, from nothing."""
-        line, tokens = self._line, as_tokens(ids)
-        line.clear()
-        for begin in range(0, tokens.size, line.n_batch):
-            batch = tokens[begin : begin + line.n_batch]
-            line.evaluate(batch, logits=begin + batch.size == tokens.size)
+        branch, tokens = self._branch, as_tokens(ids)
+        branch.clear()
+        for begin in range(0, tokens.size, branch.n_batch):
+            batch = tokens[begin : begin + branch.n_batch]
+            branch.evaluate(batch, logits=begin + batch.size == tokens.size)
         return self._context.logits()
 
     def close(self) -> None:

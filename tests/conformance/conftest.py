@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from runtime.branch import Branch
 from runtime.checkpoint import fingerprint
-from runtime.line import Line
 from runtime.llama import Context, ContextOptions, Model
 from runtime.memory import probe
 from runtime.prefix import Tokens
@@ -30,44 +30,44 @@ class Outcome:
 
 
 class Bench:
-    """A line on a tiny model, driven token range by token range."""
+    """A branch on a tiny model, driven token range by token range."""
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.kind = line.memory.kind
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.kind = branch.memory.kind
 
     def prompt(self, seed: int, length: int) -> Tokens:
         """Ordinary tokens: ids from 500 on are no control tokens in the tiny vocabulary."""
         rng = np.random.default_rng(seed)
-        return rng.integers(500, self.line.context.model.n_vocab, length).astype(np.int32)
+        return rng.integers(500, self.branch.context.model.n_vocab, length).astype(np.int32)
 
     def evaluate(self, prompt: Tokens, ends: list[int]) -> None:
-        """Append `prompt` up to each end in turn, in as few decodes as the line allows, logits after the last token."""
+        """Append `prompt` up to each end in turn, in as few decodes as it allows, logits after the last token."""
         for end in ends:
-            while self.line.length < end:
-                stop = min(self.line.length + self.line.n_batch, end)
-                self.line.evaluate(prompt[self.line.length : stop], logits=stop == prompt.size)
+            while self.branch.length < end:
+                stop = min(self.branch.length + self.branch.n_batch, end)
+                self.branch.evaluate(prompt[self.branch.length : stop], logits=stop == prompt.size)
 
     def smallest_gap(self, count: int) -> float:
         """How much likelier, in logits, each of `count` greedy tokens is than the second, at worst."""
         gaps = []
         for _ in range(count):
-            second, first = np.sort(self.line.context.logits())[-2:]
+            second, first = np.sort(self.branch.context.logits())[-2:]
             gaps.append(float(first - second))
-            chosen = generate(self.line, GREEDY, 1).ids
+            chosen = generate(self.branch, GREEDY, 1).ids
             if not chosen:
                 break
-            self.line.evaluate(np.array(chosen, dtype=np.int32), logits=True)
+            self.branch.evaluate(np.array(chosen, dtype=np.int32), logits=True)
         return min(gaps)
 
     def outcome(self) -> Outcome:
         """Read the logits and continue by 64 tokens."""
-        return Outcome(self.line.context.logits(), generate(self.line, GREEDY, 64))
+        return Outcome(self.branch.context.logits(), generate(self.branch, GREEDY, 64))
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A bench for each memory kind; tests clear its line themselves."""
+    """A bench for each memory kind; tests clear its branch themselves."""
     path = ensure_model(request.param)
     with Model(path) as model, Context(model, OPTIONS) as context:
-        yield Bench(Line(context, probe(context), fingerprint(path, OPTIONS)))
+        yield Bench(Branch(context, probe(context), fingerprint(path, OPTIONS)))

@@ -37,7 +37,7 @@ def test_every_answer_is_that_of_a_cold_run_and_little_is_evaluated_twice(kind):
                 verdict = verifier.check(completion)
                 # In a restored window sums run in another order: rounding may choose between tokens equally likely.
                 assert verdict.identical or (kind == "swa" and verdict.gap is not None and verdict.gap < 0.05)
-            engine.store.check_integrity()
+            engine.tree.check_integrity()
             report = completion.report
             assert sum(excess.tokens for excess in report.excess) == max(0, report.evaluated - report.ideal)
             evaluated, ideal = evaluated + report.evaluated, ideal + report.ideal

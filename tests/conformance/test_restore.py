@@ -25,28 +25,28 @@ SPLITS = [200, 350, 450, 500]  # checkpoints are taken at 450
 def go_back(bench, checkpoint):
     """To a checkpoint on any memory: a dense one needs none and is cut."""
     if bench.kind == "dense":
-        bench.line.cut(checkpoint.offset)
+        bench.branch.cut(checkpoint.offset)
     else:
-        bench.line.restore(checkpoint)
+        bench.branch.restore(checkpoint)
 
 
 def cold_and_saved(bench, prompt, ends, at):
     """The outcome of a cold run, and the checkpoint it took at `at`."""
-    bench.line.clear()
+    bench.branch.clear()
     before = [end for end in ends if end <= at]
     bench.evaluate(prompt, before)
-    checkpoint = bench.line.save(0)
+    checkpoint = bench.branch.save()
     bench.evaluate(prompt, [end for end in ends if end > at])
     return bench.outcome(), checkpoint
 
 
 def from_full_state(bench, prompt, ends, at):
     """The outcome of a run that goes on from a full state, taken at `at` and put into an empty memory."""
-    bench.line.clear()
+    bench.branch.clear()
     bench.evaluate(prompt, [end for end in ends if end <= at])
-    full = bench.line.context.save_state(partial=False)
-    bench.line.context.clear()
-    assert bench.line.context.load_state(full, partial=False)
+    full = bench.branch.context.save_state(partial=False)
+    bench.branch.context.clear()
+    assert bench.branch.context.load_state(full, partial=False)
     bench.evaluate(prompt, [end for end in ends if end > at])
     return bench.outcome()
 
@@ -55,7 +55,7 @@ def decisive_prompt(bench, length):
     """A prompt after which each of 64 greedy choices is clear of rounding, so that the answer must be the same."""
     for seed in range(100):
         prompt = bench.prompt(seed, length)
-        bench.line.clear()
+        bench.branch.clear()
         bench.evaluate(prompt, [length])
         if bench.smallest_gap(64) > 2 * ROUNDING:
             return prompt
@@ -117,22 +117,22 @@ def test_the_state_of_another_prefix_fails_both_checks(bench):
     prompt, other = bench.prompt(3, 500), bench.prompt(4, 500)
     _, wrong = cold_and_saved(bench, other, SPLITS, 450)
     cold, right = cold_and_saved(bench, prompt, SPLITS, 450)
-    # Forged: the identity of the right tokens on the bytes of the others.
-    bench.line.restore(replace(wrong, digest=right.digest))
+    # Forged: the right tokens on the bytes of the others.
+    bench.branch.restore(replace(wrong, tokens=right.tokens))
     bench.evaluate(prompt, [500])
     warm = bench.outcome()
     assert np.abs(warm.logits - cold.logits).max() > 5 * ROUNDING
     assert warm.answer != cold.answer
 
 
-def test_the_state_of_another_prefix_is_refused_and_leaves_the_line_as_it_was(bench):
+def test_the_state_of_another_prefix_is_refused_and_leaves_the_branch_as_it_was(bench):
     prompt, other = bench.prompt(5, 400), bench.prompt(6, 400)
     _, wrong = cold_and_saved(bench, other, [300, 400], 300)
     cold, _ = cold_and_saved(bench, prompt, [300, 400], 300)
-    bench.line.clear()
+    bench.branch.clear()
     bench.evaluate(prompt, [300])
     with pytest.raises(StateError, match="other tokens"):
-        bench.line.restore(wrong)
+        bench.branch.restore(wrong)
     bench.evaluate(prompt, [400])
     assert np.array_equal(bench.outcome().logits, cold.logits)
 
@@ -141,51 +141,51 @@ def test_the_state_of_another_model_is_refused(bench):
     prompt = bench.prompt(7, 300)
     _, checkpoint = cold_and_saved(bench, prompt, [200, 300], 200)
     with pytest.raises(StateError, match="another model"):
-        bench.line.restore(replace(checkpoint, fingerprint=b"another"))
+        bench.branch.restore(replace(checkpoint, fingerprint=b"another"))
 
 
-def test_a_state_cut_short_is_refused_and_leaves_an_empty_line(bench):
+def test_a_state_cut_short_is_refused_and_leaves_an_empty_branch(bench):
     prompt = bench.prompt(8, 300)
     cold, checkpoint = cold_and_saved(bench, prompt, [200, 300], 200)
     with pytest.raises(StateError, match="refuses"):
-        bench.line.restore(replace(checkpoint, data=checkpoint.data[: checkpoint.size // 2].copy()))
-    assert bench.line.length == 0
+        bench.branch.restore(replace(checkpoint, data=checkpoint.data[: checkpoint.size // 2].copy()))
+    assert bench.branch.length == 0
     bench.evaluate(prompt, [200, 300])
     assert np.array_equal(bench.outcome().logits, cold.logits)
 
 
 def test_a_state_of_another_length_is_refused(bench):
     prompt = bench.prompt(9, 300)
-    bench.line.clear()
+    bench.branch.clear()
     bench.evaluate(prompt, [100])
-    short = bench.line.save(0)
+    short = bench.branch.save()
     bench.evaluate(prompt, [200])
-    long = bench.line.save(0)
+    long = bench.branch.save()
     with pytest.raises(StateError):
-        bench.line.restore(replace(short, offset=200, digest=long.digest))
-    assert bench.line.length == 0
+        bench.branch.restore(replace(short, tokens=long.tokens))
+    assert bench.branch.length == 0
 
 
 def test_only_a_dense_memory_goes_back_a_long_way_by_itself(bench):
     prompt = bench.prompt(10, 500)
-    bench.line.clear()
+    bench.branch.clear()
     bench.evaluate(prompt, [500])
-    assert bench.line.can_cut(500)
-    assert bench.line.can_cut(200) == (bench.kind == "dense")
+    assert bench.branch.can_cut(500)
+    assert bench.branch.can_cut(200) == (bench.kind == "dense")
     if bench.kind != "dense":
         with pytest.raises(StateError, match="cannot go back"):
-            bench.line.cut(200)
-        assert bench.line.length == 500
+            bench.branch.cut(200)
+        assert bench.branch.length == 500
 
 
 @pytest.mark.parametrize("bench", ["swa"], indirect=True)
 def test_a_sliding_window_goes_back_by_itself_as_far_as_its_cells_last(bench):
     prompt = decisive_prompt(bench, 600)
     cold, _ = cold_and_saved(bench, prompt, [300, 400, 500, 600], 300)
-    lowest = min(length for length in range(1, 600) if bench.line.can_cut(length))
+    lowest = min(length for length in range(1, 600) if bench.branch.can_cut(length))
     assert 300 < lowest < 600
-    bench.line.cut(lowest)
-    assert not bench.line.can_cut(lowest - 1)
+    bench.branch.cut(lowest)
+    assert not bench.branch.can_cut(lowest - 1)
     bench.evaluate(prompt, [600])
     warm = bench.outcome()
     assert np.abs(warm.logits - cold.logits).max() < ROUNDING
@@ -197,10 +197,10 @@ def test_several_micro_batches_in_one_call_are_still_wrong_after_a_window_was_re
     # The day this fails, llama.cpp is mended and a sliding window needs no micro-batch calls any more.
     prompt = bench.prompt(12, 430)
     cold, checkpoint = cold_and_saved(bench, prompt, [300, 430], 300)
-    bench.line.restore(checkpoint)
+    bench.branch.restore(checkpoint)
     bench.evaluate(prompt, [430])
     assert np.abs(bench.outcome().logits - cold.logits).max() < ROUNDING
-    bench.line.restore(checkpoint)
-    bench.line.context.decode(Stretch(prompt[300:], 300, logits=True))
-    assert np.abs(bench.line.context.logits() - cold.logits).max() > 5 * ROUNDING
-    bench.line.clear()
+    bench.branch.restore(checkpoint)
+    bench.branch.context.decode(Stretch(prompt[300:], 300, logits=True))
+    assert np.abs(bench.branch.context.logits() - cold.logits).max() > 5 * ROUNDING
+    bench.branch.clear()

@@ -1,9 +1,10 @@
-"""The simulator's line counts what the runtime evaluates, token for token."""
+"""The simulator's tree counts what the runtime evaluates, token for token."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from planner import Budget, PlanRequest
 from planner.expectation.learning import Planner
-from planner.simulation.line import replay_line
+from planner.simulation.tree import replay_tree
 from runtime import Engine, Request
 from runtime.tiny import ensure_model
 from spanparse.cli.traces import Dialogue, sessions_of
@@ -33,9 +34,7 @@ def agent() -> Iterator[Conversation]:
 
 
 def scenarios() -> dict[str, Any]:
-    """The reference scenarios by name; none where they are missing."""
-    if not SCENARIOS.exists():
-        return {}
+    """The reference scenarios by name."""
     spec = importlib.util.spec_from_file_location("scenarios", SCENARIOS)
     assert spec is not None
     assert spec.loader is not None
@@ -46,13 +45,16 @@ def scenarios() -> dict[str, Any]:
 
 def check(requests: list[Conversation], kind: str, policy: Any, checkpoints: int) -> None:
     budget = Budget(checkpoints)
-    options = {"policy": policy, "checkpoints": checkpoints, "n_ctx": 16_384, "n_threads": 1}
+    options = {"policy": policy, "checkpoints": checkpoints, "n_ctx": 32_768, "n_threads": 1}
     with Engine(ensure_model(kind), **options) as engine:  # type: ignore[arg-type]
         backend = LlamaVocabulary(engine.model.pointer)
         (session,) = sessions_of([Dialogue("played", requests)], engine.template, backend, lambda _: None)
         base = PlanRequest(1, policy=policy, budget=budget)
-        expected = [(o.length, o.evaluated, o.saves) for o in replay_line(session, base, Planner())]
-        reports = [engine.generate(Request(r.messages, tools=r.tools, max_tokens=1)).report for r in requests]
+        expected = [(o.length, o.evaluated, o.saves) for o in replay_tree(session, base, Planner())]
+        reports = []
+        for request in requests:
+            reports.append(engine.generate(Request(request.messages, tools=request.tools, max_tokens=1)).report)
+            engine.tree.check_integrity()
     assert [(report.prompt_tokens, report.evaluated, report.saves) for report in reports] == expected
 
 
@@ -62,7 +64,12 @@ def test_an_agents_conversation_costs_what_was_simulated(kind: str, policy: Any)
     check(list(agent()), kind, policy, 3)
 
 
-@pytest.mark.parametrize("name", scenarios() or [pytest.param(None, marks=pytest.mark.skip(f"no {SCENARIOS.name}"))])
-def test_every_request_of_a_scenario_costs_what_was_simulated(name: str) -> None:
-    played = scenarios()[name](7)
-    check([Conversation(messages, tools) for _, messages, tools in played], "hybrid", "adaptive", 8)
+@pytest.mark.skipif(not SCENARIOS.exists(), reason=f"no {SCENARIOS.name}")
+@pytest.mark.parametrize("checkpoints", [8, 32])
+def test_every_request_of_all_scenarios_on_one_engine_costs_what_was_simulated(checkpoints: int) -> None:
+    played = [
+        Conversation(messages, tools)
+        for name, scenario in scenarios().items()
+        for _, messages, tools in scenario(zlib.crc32(f"{name}1".encode()))
+    ]
+    check(played, "hybrid", "adaptive", checkpoints)

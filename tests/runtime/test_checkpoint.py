@@ -1,4 +1,4 @@
-"""The store keeps its budget at every moment and knows what it lost."""
+"""The store keeps its budget at every moment, and holds what the books say."""
 
 from __future__ import annotations
 
@@ -7,78 +7,82 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner import Budget, States
 from runtime.checkpoint import Checkpoint, CheckpointStore, fingerprint
-from runtime.errors import StoreFull
 from runtime.llama import ContextOptions
 from runtime.tiny import write_model
 
 
-def checkpoint(offset, size=10):
-    return Checkpoint(offset, np.zeros(size, dtype=np.uint8), b"", b"", serial=0)
+def store_of(checkpoints=None, bytes=None):
+    """The store of prompts that share nothing."""
+    return CheckpointStore(States(lambda one, other: 0), Budget(checkpoints, bytes))
 
 
-actions = st.lists(st.tuples(st.sampled_from(["add", "drop", "leave"]), st.integers(1, 12), st.integers(0, 40)))
+def keep(store, prompt, offset, size=10):
+    """Save a state as callers do, without making room; whether there was room."""
+    if not store.fits(size):
+        return False
+    entry = store.states.save(prompt, offset, size)
+    tokens = np.zeros(offset, dtype=np.int32)
+    store.add(entry, lambda spare: Checkpoint(tokens, np.zeros(size, np.uint8) if spare is None else spare, b""))
+    return True
+
+
+actions = st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(1, 40)))
 
 
 @given(st.none() | st.integers(0, 4), st.none() | st.integers(0, 100), actions)
-def test_whatever_is_added_and_dropped_the_budget_is_kept_and_the_books_are_right(count, size, steps):
-    store = CheckpointStore(checkpoints=count, bytes=size)
-    for action, offset, weight in steps:
-        if action == "leave":
-            store.leave_line(offset)
-        elif action == "drop" and offset in store:
-            store.drop(offset, "evicted")
-        elif action == "add" and offset not in store:
-            fits = store.fits(weight)
-            try:
-                store.add(checkpoint(offset, weight))
-            except StoreFull:
-                assert not fits
-            else:
-                assert fits
+def test_whatever_is_saved_and_given_up_the_budget_is_kept_and_the_books_are_right(count, size, steps):
+    store, offsets = store_of(count, size), set()
+    for saves, offset, weight in steps:
+        if saves and offset not in offsets and keep(store, 0, offset, weight):
+            offsets.add(offset)
+        elif not saves and offset in offsets:
+            store.give_up(f"0:{offset}", "evicted")
+            offsets.remove(offset)
         store.check_integrity()
+        assert {checkpoint.offset for checkpoint in store} == offsets
+        assert len(store) == len(offsets)
 
 
-def test_room_is_refused_before_the_bytes_exist():
-    store = CheckpointStore(bytes=25)
-    store.add(checkpoint(10, 20))
-    with pytest.raises(StoreFull, match="checkpoint at 30: no room for 6 bytes"):
-        store.reserve(30, 6)
-    assert store.lost == {30: "budget"}
-    store.reserve(40, 5)
+def test_the_buffer_of_what_was_given_up_is_used_for_the_next_state_of_its_size():
+    store = store_of()
+    keep(store, 0, 5, 10)
+    buffer = store["0:5"].data
+    store.give_up("0:5", "evicted")
+    keep(store, 0, 6, 20)
+    assert store["0:6"].data is not buffer
+    buffer = store["0:6"].data
+    store.give_up("0:6", "evicted")
+    keep(store, 0, 7, 20)
+    assert store["0:7"].data is buffer
 
 
-def test_the_nearest_is_the_last_one_at_or_before():
-    store = CheckpointStore()
-    for offset in (30, 10, 20):
-        store.add(checkpoint(offset))
-    assert [store.nearest(length) and store.nearest(length).offset for length in (9, 10, 29, 99)] == [None, 10, 20, 30]
-    assert [kept.offset for kept in store] == [10, 20, 30]
+def test_a_state_that_cannot_be_saved_is_not_in_the_books():
+    store = store_of()
 
+    def fail(spare):
+        raise MemoryError
 
-def test_leaving_the_line_forgets_checkpoints_and_losses_past_it():
-    store = CheckpointStore()
-    for offset in (10, 20, 30, 40):
-        store.add(checkpoint(offset))
-    store.drop(10, "evicted")
-    store.drop(40, "evicted")
-    store.leave_line(20)
-    assert [kept.offset for kept in store] == [20]
-    assert store.lost == {10: "evicted"}
-
-
-def test_two_checkpoints_cannot_have_the_same_offset():
-    store = CheckpointStore()
-    store.add(checkpoint(10))
-    with pytest.raises(ValueError, match="at 10 already"):
-        store.add(checkpoint(10))
+    with pytest.raises(MemoryError):
+        store.add(store.states.save(0, 5, 10), fail)
+    store.check_integrity()
+    assert store.states.lost(0) == {5: "state-missing"}
 
 
 def test_a_store_over_its_budget_does_not_pass_the_integrity_check():
-    store = CheckpointStore(checkpoints=1)
-    store.add(checkpoint(10))
-    store.checkpoints = 0
+    store = store_of(1)
+    keep(store, 0, 10)
+    store.budget = Budget(0)
     with pytest.raises(AssertionError, match="too many checkpoints"):
+        store.check_integrity()
+
+
+def test_a_state_that_the_books_do_not_know_does_not_pass_the_integrity_check():
+    store = store_of()
+    keep(store, 0, 10)
+    store.states.give_up("0:10")
+    with pytest.raises(AssertionError, match="books and states differ"):
         store.check_integrity()
 
 

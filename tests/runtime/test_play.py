@@ -97,7 +97,7 @@ def test_a_bias_for_a_token_that_is_not_there_is_refused_before_anything_is_eval
     made = engine()
     (line,) = play(made, [ask("Hello", sampling=Sampling(logit_bias=((10**6, 1.0),)))])
     assert line["error"].startswith("logit_bias: 1000000 is no token of this model")
-    assert made.line.length == 0
+    assert not len(made.tree.pool)
 
 
 def test_an_answer_without_a_way_on_is_an_error_and_the_next_request_is_played(engine):

@@ -13,7 +13,7 @@ from runtime.report import Clock, Excess, Report, Restored, Reuse, Seconds
 
 
 def reuse(**changes):
-    given = {"prompt_tokens": 100, "shared": Shared(80, 80), "line": 80, "line_length": 90, "start": 80, "lost": {}}
+    given = {"prompt_tokens": 100, "shared": Shared(80, 80, 0), "start": 80, "lost": {}}
     return Reuse(**{**given, **changes})
 
 
@@ -40,7 +40,7 @@ def test_nothing_restored_is_null():
 
 
 def test_an_identical_prompt_has_ideal_one():
-    assert reuse(shared=Shared(100, 100), line=100, start=99).ideal == 1
+    assert reuse(shared=Shared(100, 100, 0), start=99).ideal == 1
 
 
 def test_what_is_ideal_has_no_excess():
@@ -49,7 +49,7 @@ def test_what_is_ideal_has_no_excess():
 
 def test_less_than_the_ideal_has_no_excess():
     # An answer that is part of the next prompt was evaluated although no earlier prompt held it.
-    assert reuse(line=90, start=90).explain(10) == ()
+    assert reuse(start=90).explain(10) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,25 +61,20 @@ def test_less_than_the_ideal_has_no_excess():
         ({50: "evicted", 81: "evicted"}, "state-missing"),
     ],
 )
-def test_replay_on_the_line_is_put_down_to_what_happened_to_the_states_there(lost, reason):
+def test_what_is_evaluated_again_is_put_down_to_what_happened_to_the_states_there(lost, reason):
     (excess,) = reuse(start=50, lost=lost).explain(50, "messages[3].content")
     assert excess == Excess(30, reason, "common 80, nearest 50, diverged at messages[3].content")
 
 
-def test_replay_of_another_line_is_a_divergence_or_the_lack_of_any_common_prefix():
-    first, second = reuse(line=40, start=30).explain(70)
-    assert (first.tokens, first.reason) == (10, "state-missing")
-    assert (second.tokens, second.reason) == (40, "diverged")
-    assert second.detail == "an earlier prompt shares 80, the memory held 40 of them"
-    (third,) = reuse(line=0, start=0).explain(100)
-    assert (third.tokens, third.reason) == (80, "no-common-prefix")
-    (fourth,) = reuse(line=0, line_length=0, start=0).explain(100)
-    assert (fourth.tokens, fourth.reason) == (80, "state-missing")
-
-
 def test_what_a_cancelled_prompt_never_evaluated_is_put_down_to_that():
-    (excess,) = reuse(shared=Shared(80, 30), line=30, start=30).explain(70)
+    (excess,) = reuse(shared=Shared(80, 30, 0), start=30).explain(70)
     assert (excess.tokens, excess.reason) == (50, "cancelled")
+
+
+def test_what_a_failed_decode_made_to_be_evaluated_again_is_named():
+    first, second = reuse(start=70).explain(50)
+    assert (first.tokens, first.detail) == (10, "common 80, nearest 70")
+    assert (second.tokens, second.detail) == (20, "evaluated again after a decode that failed")
 
 
 @given(st.data())
@@ -88,14 +83,10 @@ def test_the_excess_adds_up_to_what_was_evaluated_beyond_the_ideal(data):
     prompted = data.draw(st.integers(0, prompt))
     evaluated_before = data.draw(st.integers(0, prompted))
     # What the memory holds was evaluated; it is an earlier prompt's or reaches into its answer.
-    line = (
-        data.draw(st.integers(0, evaluated_before))
-        if evaluated_before < prompted
-        else data.draw(st.integers(0, prompt))
-    )
-    start = data.draw(st.integers(0, min(line, prompt - 1)))
-    evaluated = data.draw(st.integers(1, prompt - start))
-    found = Reuse(prompt, Shared(prompted, evaluated_before), line, line, start, {})
+    most = evaluated_before if evaluated_before < prompted else prompt - 1
+    start = data.draw(st.integers(0, min(most, prompt - 1)))
+    evaluated = data.draw(st.integers(1, 2 * prompt))
+    found = Reuse(prompt, Shared(prompted, evaluated_before, 0), start, {})
     excess = found.explain(evaluated)
     assert sum(item.tokens for item in excess) == max(0, evaluated - found.ideal)
     assert all(item.tokens > 0 for item in excess)

@@ -47,11 +47,12 @@ def test_an_answer_that_ended_too_early_is_found(engine, tokens):
 def test_a_wrong_state_is_found(engine, tokens):
     made = engine("hybrid")
     made.run_tokens(tokens(2, 200), max_tokens=0)
-    wrong = made.line.save(0)
+    wrong = made.tree.pool.tip.save()
     made.reset()
     made.run_tokens(tokens(1, 200), max_tokens=0)
     # Another conversation's recurrent state under this one's tokens.
-    assert made.line.context.load_state(wrong.data)
+    tip = made.tree.pool.tip
+    assert tip.context.load_state(wrong.data, tip.sequence)
     prompt = np.concatenate([tokens(1, 200), tokens(3, 20)])
     with Verifier(made) as verifier:
         verdict = verifier.check(made.run_tokens(prompt, max_tokens=32, logits=True))

@@ -1,17 +1,17 @@
-"""A line that is ready to be continued."""
+"""A branch that is ready to be continued."""
 
 from __future__ import annotations
 
 import pytest
 
-from runtime.line import Line
+from runtime.branch import Branch
 from runtime.memory import probe
 
 
 @pytest.fixture
-def line(context, tokens):
-    """A line that has just evaluated a prompt of 50 tokens."""
+def branch(context, tokens):
+    """A branch that has just evaluated a prompt of 50 tokens."""
     made = context("hybrid")
-    line = Line(made, probe(made), b"")
-    line.evaluate(tokens(1, 50), logits=True)
-    return line
+    branch = Branch(made, probe(made), b"")
+    branch.evaluate(tokens(1, 50), logits=True)
+    return branch

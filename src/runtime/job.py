@@ -1,0 +1,134 @@
+"""One request in evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from planner import Plan
+from runtime.branch import Branch
+from runtime.llama import Stretch
+from runtime.prefix import Tokens
+from runtime.prompt import Prompt
+from runtime.report import Clock, Report, Restored, Reuse
+
+if TYPE_CHECKING:
+    from runtime.tree import Tree
+
+
+@final
+class Job:
+    """Moves one branch of a tree along a plan, and then along an answer.
+
+    Evaluate what `next_stretch` gives, say so with `evaluated`, and when it gives None choose a token and hand it to
+    `generated`. Whatever happens, `finish` ends the job. `number`: the prompt's in the history. `clock` is the
+    request's; saves are counted here, decodes by whoever makes them.
+    """
+
+    def __init__(
+        self, tree: Tree, number: int, prompt: Prompt, plan: Plan, branch: Branch, reuse: Reuse, room: int, clock: Clock
+    ) -> None:
+        self.number = number
+        self.prompt = prompt
+        self.plan = plan
+        self.branch = branch
+        self.clock = clock
+        self._tree = tree
+        self._reuse = reuse
+        self._ends = {step.end: step for step in plan.steps if step.begin < step.end}
+        self._known = np.zeros(room, dtype=np.int32)
+        self._known[: prompt.tokens.size] = prompt.tokens
+        self._length = prompt.tokens.size
+        self._evaluated = self._breaks = self._saves = 0
+        self._reached = branch.length
+
+    @property
+    def known(self) -> Tokens:
+        """The prompt and the tokens generated so far; a view."""
+        return self._known[: self._length]
+
+    @property
+    def full(self) -> bool:
+        """Whether the context has no cell left for one more token."""
+        return self._length == self.branch.context.n_ctx
+
+    @property
+    def owed(self) -> int:
+        """Cells that were promised to it and that it does not hold yet."""
+        return self._known.size - self.branch.length
+
+    @property
+    def in_prompt(self) -> bool:
+        """Whether some of the prompt is not in the memory."""
+        return self.branch.length < self.prompt.tokens.size
+
+    @property
+    def prompt_evaluated(self) -> int:
+        """Tokens of the prompt that were evaluated so far."""
+        return self._evaluated
+
+    def next_stretch(self, limit: int) -> Stretch | None:
+        """The next tokens to evaluate, at most `limit`, not past the next step's end; None when all are evaluated.
+
+        Logits are asked for after the last token that is known.
+        """
+        begin = self.branch.length
+        if begin == self._length:
+            return None
+        end = min([begin + limit, self._length, *(end for end in self._ends if end > begin)])
+        tokens = self._known[begin:end]
+        return Stretch(tokens, self.branch.position(begin), self.branch.sequence, logits=end == self._length)
+
+    def evaluated(self, stretch: Stretch) -> None:
+        """A decode that held `stretch` is done: the branch has moved, and what the plan says there happens now."""
+        begin, n = self.branch.length, self.prompt.tokens.size
+        self.branch.append(stretch.tokens)
+        end = self.branch.length
+        self._evaluated += min(end, n) - min(begin, n)
+        self._reached = max(self._reached, min(end, n))
+        step = self._ends.get(end)
+        if step is not None:
+            self._breaks += end < n
+            if step.save:
+                self.save()
+
+    def save(self) -> None:
+        """Keep the state of this moment, with the room that the plan makes for it."""
+        with self.clock.phase("save"):
+            self._saves += self._tree.save(self)
+
+    def generated(self, token: int) -> None:
+        """The answer goes on with `token`, which is to be evaluated next."""
+        self._known[self._length] = token
+        self._length += 1
+
+    def abandon(self) -> None:
+        """A decode with its tokens failed or was interrupted: back to the longest state of them that is known."""
+        self.branch.settled = False
+        with self.clock.phase("restore"):
+            self._tree.recover(self)
+
+    def finish(self, *, cancelled: bool) -> Report:
+        """The end of the request. With `cancelled` the state is kept where the evaluation of the prompt stopped."""
+        if cancelled and self.in_prompt and self.branch.length:
+            self.save()
+        self._tree.end(self, self._reached)
+        return Report(
+            prompt_tokens=self.prompt.tokens.size,
+            restored=self._restored(),
+            evaluated=self._evaluated,
+            reused=self._reuse.start,
+            ideal=self._reuse.ideal,
+            excess=self._reuse.explain(self._evaluated, self.prompt.where(self._reuse.shared.prompted)),
+            breaks=self._breaks,
+            saves=self._saves,
+            bytes=self._tree.store.bytes,
+            seconds=self.clock.seconds(),
+        )
+
+    def _restored(self) -> Restored | None:
+        restore = self.plan.restore
+        if restore is None or not restore.offset:
+            return None
+        return Restored(restore.offset, "ram" if restore.source == "checkpoint" else "live")

@@ -1,0 +1,93 @@
+"""The sequences of a context: which are in use, and how many cells of memory they hold together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import final
+
+from runtime.branch import Branch
+from runtime.llama import Context
+from runtime.memory import Memory
+
+
+@final
+class Pool:
+    """The branches of a context. Cells that branches share are counted once; a recurrent memory has none.
+
+    `busy`: those on which a request is being evaluated. `tip`: the one whose live end the most recent request left.
+    """
+
+    def __init__(self, context: Context, memory: Memory, fingerprint: bytes) -> None:
+        self.context = context
+        self.memory = memory
+        self._fingerprint = fingerprint
+        self.busy: set[Branch] = set()
+        self.tip: Branch | None = None
+        self._branches: list[Branch] = []
+        self._free = list(range(context.n_seq_max))
+        heapify(self._free)
+
+    def __iter__(self) -> Iterator[Branch]:
+        """All branches, in the order in which they came to be."""
+        return iter(tuple(self._branches))
+
+    def __len__(self) -> int:
+        return len(self._branches)
+
+    @property
+    def has_free_sequence(self) -> bool:
+        """Whether `new` can give one."""
+        return bool(self._free)
+
+    def idle(self) -> list[Branch]:
+        """Branches that are not busy, the least recently used first, the tip last."""
+        idle = [branch for branch in self._branches if branch not in self.busy]
+        return sorted(idle, key=lambda branch: (branch is self.tip, branch.used))
+
+    def new(self) -> Branch:
+        """An empty branch on a free sequence. Raises IndexError if there is none."""
+        branch = Branch(self.context, self.memory, self._fingerprint, heappop(self._free))
+        self._branches.append(branch)
+        return branch
+
+    def drop(self, branch: Branch) -> None:
+        """Forget a branch and free its sequence."""
+        self._branches.remove(branch)
+        self.busy.discard(branch)
+        if branch is self.tip:
+            self.tip = None
+        branch.clear()
+        heappush(self._free, branch.sequence)
+
+    def cells(self, branches: Iterable[Branch] | None = None) -> int:
+        """How many cells some branches hold together, all of them by default."""
+        if self.memory.kind == "recurrent":
+            return 0
+        ends: dict[int, tuple[int, int]] = {}
+        for branch in self._branches if branches is None else branches:
+            for run in branch.runs:
+                _, end = ends.get(run.serial, (0, 0))
+                ends[run.serial] = (run.begin, max(end, run.end))
+        return sum(end - begin for begin, end in ends.values())
+
+    def own_cells(self, branch: Branch) -> int:
+        """How many cells a branch shares with no other: those of its last tokens."""
+        return self.cells() - self.cells(other for other in self._branches if other is not branch)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless sequences and cells are as llama.cpp has them."""
+        used = sorted([*self._free, *(branch.sequence for branch in self._branches)])
+        assert used == list(range(self.context.n_seq_max)), "a sequence is lost or used twice"
+        for sequence in self._free:
+            assert self.context.position_range(sequence) == (-1, -1), f"sequence {sequence} is free but not empty"
+        for branch in self._branches:
+            self._check(branch)
+        assert self.cells() <= self.context.n_ctx, "more cells than there are"
+
+    def _check(self, branch: Branch) -> None:
+        assert branch.settled, "a branch was left in the middle of a change"
+        last = self.context.position_range(branch.sequence)[1]
+        # The window of a branch that was cut back is gone, and is not needed before a state is restored.
+        assert last == branch.position(branch.length) - 1, "a sequence does not end where its branch does"
+        assert sum(run.end - run.begin for run in branch.runs) == branch.length or self.memory.kind == "recurrent"

@@ -1,0 +1,177 @@
+"""What a full memory gives up: cells, sequences and saved states, the least valuable first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import final
+
+from planner import State
+from planner.expectation.weights import BRANCHES
+from runtime.branch import Branch
+from runtime.checkpoint import CheckpointStore
+from runtime.errors import StateError
+from runtime.history import PromptHistory
+from runtime.pool import Pool
+
+
+@final
+class Retention:
+    """Keeps branches as long as they are needed, and makes room.
+
+    A state that is kept needs the attention cells of its tokens, so one branch at least that has these tokens stays;
+    the states of a recurrent memory are whole. Branches of a dense memory stay as long as there is room.
+    `returns`: what the plan of each prompt in evaluation expects of the states it saves.
+    """
+
+    def __init__(self, pool: Pool, store: CheckpointStore, history: PromptHistory) -> None:
+        self.pool = pool
+        self.store = store
+        self.history = history
+        self.returns: dict[int, Mapping[int, float]] = {}
+
+    def holders(self) -> dict[str, list[Branch]]:
+        """The branches that have the tokens of each state, by its identity."""
+        branches = list(self.pool)
+        return {
+            state.identity: [branch for branch in branches if branch.holds(self.store[state.identity])]
+            for state in self.store.states
+        }
+
+    def needing(self) -> dict[Branch, list[State]]:
+        """The states that need a branch, because no other has their tokens, by offset."""
+        needing: dict[Branch, list[State]] = {branch: [] for branch in self.pool}
+        if self.pool.memory.kind != "recurrent":
+            for identity, holders in self.holders().items():
+                if len(holders) == 1:
+                    needing[holders[0]].append(self.store.states[identity])
+        return {branch: sorted(states, key=lambda state: state.offset) for branch, states in needing.items()}
+
+    def ways_back(self) -> set[str]:
+        """The last state on the path of each request in evaluation: what it goes back to if a decode fails."""
+        found = set()
+        for branch in self.pool.busy:
+            held = [state for state in self.store.states if branch.holds(self.store[state.identity])]
+            if held:
+                found.add(max(held, key=lambda state: state.offset).identity)
+        return found
+
+    def prune(self) -> None:
+        """Drop branches that nothing needs any more: neither busy nor the tip, and no state needs them."""
+        for branch in self.pool.idle():
+            if not branch.settled:
+                self.pool.drop(branch)
+                self.drop_orphans()
+        if self.pool.memory.kind == "dense":
+            self._prune_covered()
+            return
+        holders = [] if self.pool.memory.kind == "recurrent" else list(self.holders().values())
+        for branch in self.pool.idle():
+            if branch is not self.pool.tip and [branch] not in holders:
+                self.pool.drop(branch)
+                holders = [[holder for holder in some if holder is not branch] for some in holders]
+
+    def _prune_covered(self) -> None:
+        """Drop branches that are the beginning of one that has grown."""
+        grown = self.pool.busy | ({self.pool.tip} if self.pool.tip else set())
+        for branch in self.pool.idle():
+            if any(other is not branch and other.covers(branch) for other in grown):
+                self.pool.drop(branch)
+
+    def drop_orphans(self) -> None:
+        """Give up the states whose cells are gone."""
+        if self.pool.memory.kind != "recurrent":
+            for identity, holders in self.holders().items():
+                if not holders:
+                    self.store.give_up(identity, "state-missing")
+
+    def free_state(self) -> bool:
+        """Give up the state worth least for another one; False if only ways back are left."""
+        states = [state for state in self.store.states if state.identity not in self.ways_back()]
+        if not states:
+            return False
+        self.store.give_up(self._least(states).identity, "evicted")
+        self.prune()
+        return True
+
+    def free_sequence(self, spared: Branch | None = None) -> bool:
+        """Give up the idle branch worth least, with the states that need it; False if there is none but the spared."""
+        idle = [branch for branch in self.pool.idle() if branch is not spared]
+        if not idle:
+            return False
+        needing = self.needing()
+        # Dense branches have no states, and the one used least recently is the first.
+        branch = min(idle, key=lambda b: (b is self.pool.tip, sum(map(self._worth, needing[b]))))
+        self.lose_past(branch, 0)
+        self.pool.drop(branch)
+        return True
+
+    def free_cells(self, number: int) -> bool:
+        """Give up some cells of idle branches, `number` at most on a dense memory; False if none has any of its own.
+
+        First what is past the last state that needs a branch, then the state worth least of those that end one.
+        """
+        idle = [branch for branch in self.pool.idle() if self.pool.own_cells(branch)]
+        if not idle:
+            return False
+        if self.pool.memory.kind == "dense":
+            branch = idle[0]
+            length = branch.length - min(number, self.pool.own_cells(branch))
+            self.lose_past(branch, length)
+            if length:
+                branch.cut(length)
+            else:
+                self.pool.drop(branch)
+            return True
+        needing = self.needing()
+        for branch in idle:
+            if not needing[branch]:
+                self.pool.drop(branch)
+                return True
+            if needing[branch][-1].offset < branch.length:
+                self._go_back(branch, needing[branch][-1])
+                return True
+        self.store.give_up(self._least([needing[branch][-1] for branch in idle]).identity, "evicted")
+        return True
+
+    def lose_past(self, branch: Branch, length: int) -> None:
+        """A branch is about to lose what is past `length` tokens: give up the states that need it."""
+        if self.pool.memory.kind == "dense":
+            offset = min(branch.length, self.history.length(branch.used))
+            self.store.states.miss(branch.used, offset, "evicted")
+        for state in self.needing()[branch]:
+            if state.offset > length:
+                self.store.give_up(state.identity, "evicted")
+
+    def _go_back(self, branch: Branch, state: State) -> None:
+        """Free the cells of an idle branch past a state."""
+        if branch is self.pool.tip:
+            self.pool.tip = None
+        try:
+            branch.restore(self.store[state.identity])
+        except StateError:
+            self.store.give_up(state.identity, "state-missing")
+            self.drop_orphans()
+
+    def _least(self, states: Collection[State]) -> State:
+        """The state worth least, the least recently used of those worth the same."""
+        return min(states, key=lambda state: (self._worth(state), state.used))
+
+    def _worth(self, state: State) -> float:
+        """Tokens that are expected to be evaluated again without it.
+
+        As the planner ranks states of other conversations: returns fade with each prompt that goes elsewhere, and the
+        last state of a conversation is where it goes on.
+        """
+        others = [other for other in self.store.states if other is not state]
+        before = max((other.offset for other in others if self._leads_to(other, state)), default=0)
+        mass = state.returns
+        if state.owner in self.returns:
+            mass = self.returns[state.owner].get(state.offset, 0.0)
+        if not any(self._leads_to(state, other) for other in others):
+            mass += BRANCHES.end
+        age = self.history.latest - state.used
+        return mass * float(BRANCHES.fading**age) * (state.offset - before)
+
+    def _leads_to(self, one: State, other: State) -> bool:
+        """Whether a state is on the path of another one."""
+        return one.offset < other.offset and self.history.common(one.owner, other.owner) >= one.offset

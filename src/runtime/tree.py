@@ -1,0 +1,300 @@
+"""The prefix tree of what was evaluated: branches that share cells, and saved states of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import final
+
+from planner import Budget, Costs, Divergence, Existing, Planner, PlanRequest, PolicyName, Restore, States
+from runtime.branch import Branch
+from runtime.checkpoint import CheckpointStore
+from runtime.errors import ContextFull, StateError
+from runtime.history import PromptHistory, Shared
+from runtime.job import Job
+from runtime.llama import Context
+from runtime.memory import Memory
+from runtime.pool import Pool
+from runtime.prompt import Prompt
+from runtime.report import Clock, Reuse
+from runtime.retention import Retention
+
+
+@final
+class Tree:
+    """All that an engine has evaluated and still holds, and the requests in evaluation (`jobs`).
+
+    A prompt goes on from the best state anywhere in it. Where it parts from a branch that something else needs, that
+    branch is left as it is and a copy goes on, which shares its cells. `store` and `budget` hold for the whole tree.
+    Not for use by several threads at once.
+    """
+
+    def __init__(
+        self, context: Context, memory: Memory, fingerprint: bytes, *, policy: PolicyName, budget: Budget
+    ) -> None:
+        self.context = context
+        self.memory = memory
+        self.policy = policy
+        self.budget = budget
+        # One micro-batch a decode where a window slides: see `Branch`.
+        self.n_batch = context.n_ubatch if memory.slides else context.n_batch
+        self.jobs: list[Job] = []
+        self._fingerprint = fingerprint
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.history = PromptHistory()
+        self.pool = Pool(self.context, self.memory, self._fingerprint)
+        self.store = CheckpointStore(States(self.history.common), self.budget)
+        self._retention = Retention(self.pool, self.store, self.history)
+        self._planner = Planner()
+
+    def begin(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        clock: Clock,
+        timeout: float | None = None,
+        costs: Costs | None = None,
+        session: str = "",
+    ) -> Job | None:
+        """Plan a request, make room for it and its answer, and go to the state that it starts from.
+
+        `timeout`, `costs` (the defaults where None) are those of `PlanRequest`, `session` whose divergences are
+        learned from together. None if that has to wait until a job ends, because of the room that those in evaluation
+        take. Raises `ContextFull` if the prompt fits no context of this size, and `planner.PlanRequestError`.
+        """
+        n = prompt.tokens.size
+        if n > self.context.n_ctx:
+            raise ContextFull(n, self.context.n_ctx)
+        # The last token of an answer is not evaluated, since nothing needs what comes after it.
+        room = min(n + max(max_tokens - 1, 0), self.context.n_ctx)
+        if not self._can_take(room):
+            return None
+        request = self._plan_request(prompt, timeout, costs)
+        shared = self.history.shared(prompt.tokens)
+        number = self.history.add(prompt.tokens)
+        self._observe(prompt, shared, session)
+        job = self._start(prompt, number, shared, request, session, room, clock)
+        if self.memory.kind != "recurrent":
+            while (missing := self._promised() - self.context.n_ctx) > 0 and self._retention.free_cells(missing):
+                pass
+        if job.plan.steps[0].begin == job.plan.steps[0].end:
+            job.save()
+        return job
+
+    def reset(self) -> None:
+        """Forget everything evaluated, saved and learned. Raises ValueError while requests are in evaluation."""
+        if self.jobs:
+            raise ValueError("requests are in evaluation")
+        self.context.clear()
+        self._begin_anew()
+
+    def save(self, job: Job) -> bool:
+        """Keep the state at which a job is; whether that took a copy.
+
+        Room is made as its plan says, then by what is worth least but for the last state on the path of any job; a
+        state that has no room all the same is left out.
+        """
+        branch, store = job.branch, self.store
+        offset, size = branch.length, branch.state_size
+        store.drop(store.states.make_room(job.plan, job.number, offset))
+        self._retention.prune()
+        if any(state.offset == offset and branch.holds(store[state.identity]) for state in store.states):
+            return False
+        while not store.fits(size):
+            if not self._retention.free_state():
+                store.states.miss(job.number, offset, "budget")
+                return False
+        entry = store.states.save(job.number, offset, size)
+        assert entry is not None, "the books know of a state that is not there"
+        store.add(entry, branch.save)
+        return True
+
+    def recover(self, job: Job) -> None:
+        """Bring the branch of a job whose decode failed back to the longest state of it that is known."""
+        branch, store = job.branch, self.store
+        while not branch.settled:
+            held = [state for state in store.states if branch.holds(store[state.identity])]
+            if branch.can_cut(branch.length):
+                branch.cut(branch.length)
+            elif held:
+                last = max(held, key=lambda state: state.offset)
+                try:
+                    branch.restore(store[last.identity])
+                except StateError:
+                    store.give_up(last.identity, "state-missing")
+            else:
+                branch.clear()
+        self._retention.drop_orphans()
+
+    def end(self, job: Job, evaluated: int) -> None:
+        """A job is over, which evaluated so many tokens of its prompt: its branch becomes the tip."""
+        self.jobs.remove(job)
+        self._retention.returns.pop(job.number, None)
+        self.history.mark_evaluated(job.prompt.tokens[:evaluated])
+        self.store.states.settle(job.number, job.plan.returns)
+        self.pool.busy.discard(job.branch)
+        self.pool.tip = job.branch if job.branch.length else None
+        self._retention.prune()
+
+    def relieve(self) -> bool:
+        """Drop all that is idle, as the last resort of a memory without room; whether that was anything."""
+        idle = self.pool.idle()
+        for branch in idle:
+            self._retention.lose_past(branch, 0)
+            self.pool.drop(branch)
+        return bool(idle)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless books, states, branches and llama.cpp's memory agree. Between decodes."""
+        self.pool.check_integrity()
+        self.store.check_integrity()
+        assert self.pool.busy == {job.branch for job in self.jobs}, "a branch is busy without a job"
+        assert self.pool.tip is None or self.pool.tip in list(self.pool), "the tip is gone"
+        assert self.pool.tip not in self.pool.busy, "the tip is busy"
+        if self.memory.kind != "recurrent":
+            assert all(self._retention.holders().values()), "the cells of a state are gone"
+            owed = sum(job.owed for job in self.jobs)
+            assert self.pool.cells() + owed <= self.context.n_ctx, "more cells were promised than there are"
+        for job in self.jobs:
+            assert job.branch.common(job.known) == job.branch.length, "a branch has tokens of another request"
+
+    def _promised(self) -> int:
+        """Cells that are held, and those that jobs were promised besides."""
+        return self.pool.cells() + sum(job.owed for job in self.jobs)
+
+    def _can_take(self, room: int) -> bool:
+        """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
+        if len(self.jobs) == self.context.n_seq_max:
+            return False
+        if not self.jobs or self.memory.kind == "recurrent":
+            return True
+        taken = self.pool.cells(self.pool.busy) + sum(job.owed for job in self.jobs)
+        return taken + room <= self.context.n_ctx
+
+    def _plan_request(self, prompt: Prompt, timeout: float | None, costs: Costs | None) -> PlanRequest:
+        return PlanRequest(
+            prompt_tokens=prompt.tokens.size,
+            candidates=prompt.candidates,
+            memory=self.memory.kind,
+            budget=self.budget,
+            state_bytes=self.memory.state_bytes,
+            costs=costs or Costs(),
+            n_batch=self.n_batch,
+            n_ubatch=self.context.n_ubatch,
+            timeout=timeout,
+            policy=self.policy,
+        )
+
+    def _observe(self, prompt: Prompt, shared: Shared, session: str) -> None:
+        if shared.nearest is not None and shared.prompted < (length := self.history.length(shared.nearest)):
+            offset, candidates = shared.prompted, prompt.candidates
+            self._planner.observe(Divergence.of(offset, length, candidates, session=session, tools=prompt.tools))
+
+    def _start(
+        self, prompt: Prompt, number: int, shared: Shared, request: PlanRequest, session: str, room: int, clock: Clock
+    ) -> Job:
+        """Plan, and be where the plan begins. A state that proves unusable is given up and planned around."""
+        states = self.store.states
+        while True:
+            seen = states.seen_from(number, branches=self.policy == "adaptive")
+            lost = states.lost(number)
+            with clock.phase("plan"):
+                request = self._as_seen(request, prompt, shared, seen)
+                plan = self._planner.plan(request, session=session, tools=prompt.tools)
+            with clock.phase("restore"):
+                try:
+                    branch = self._branch_at(plan.restore, prompt)
+                    break
+                except StateError:
+                    self._retention.drop_orphans()
+                    self._retention.prune()
+        reuse = Reuse(prompt.tokens.size, shared, branch.length, lost)
+        spared = self._retention.ways_back()
+        plan = replace(plan, evict=tuple(e for e in plan.evict if e.identity not in spared))
+        job = Job(self, number, prompt, plan, branch, reuse, room, clock)
+        branch.used = number
+        self.jobs.append(job)
+        self.pool.busy.add(branch)
+        self._retention.returns[number] = plan.returns
+        others = states.seen_from(number, branches=True)
+        kept = seen | {identity: others[identity] for identity in spared & others.keys()}
+        self.store.drop(states.begin(plan, number, kept))
+        self._retention.prune()
+        return job
+
+    def _as_seen(
+        self, request: PlanRequest, prompt: Prompt, shared: Shared, seen: Mapping[str, Existing]
+    ) -> PlanRequest:
+        """The request with what the tree holds of its prompt."""
+        if self.memory.kind == "dense":
+            return replace(request, common_prefix=max((b.common(prompt.tokens) for b in self.pool), default=0))
+        live = self._live(prompt)
+        common = max(shared.prompted, live or 0)
+        return replace(request, common_prefix=common, live=live, existing=tuple(seen.values()))
+
+    def _live(self, prompt: Prompt) -> int | None:
+        """How many tokens of the tip a prompt can go on from; a window can be cut as long as it lasts."""
+        tip = self.pool.tip
+        if tip is None:
+            return None
+        length = min(tip.common(prompt.tokens), prompt.tokens.size - 1)
+        goes_on = length == tip.length or (length > 0 and tip.can_cut(length) and self._is_spare(tip, length))
+        return length if goes_on else None
+
+    def _branch_at(self, restore: Restore | None, prompt: Prompt) -> Branch:
+        """A branch that holds what a plan restores and can be moved on. Raises `StateError` if it cannot be had."""
+        if restore is None or not restore.offset:
+            return self._new_branch()
+        length = restore.offset
+        if restore.source == "checkpoint":
+            assert restore.identity is not None, "every state in the books has a name"
+            return self._restored(restore.identity, prompt)
+        tip = self.pool.tip if restore.source == "live" else None
+        branch = self._branch_from(tip or max(self.pool, key=lambda b: b.common(prompt.tokens)), length)
+        branch.cut(length)
+        return branch
+
+    def _restored(self, identity: str, prompt: Prompt) -> Branch:
+        checkpoint = self.store[identity]
+        length = checkpoint.offset
+        if self.memory.kind == "recurrent":
+            branch = self._new_branch()
+            branch.assume(prompt.tokens[:length])
+        else:
+            holders = [branch for branch in self.pool if branch.holds(checkpoint)]
+            source = next((branch for branch in holders if self._is_spare(branch, length)), holders[0])
+            branch = self._branch_from(source, length)
+        try:
+            branch.restore(checkpoint)
+        except StateError:
+            self.store.give_up(identity, "state-missing")
+            raise
+        return branch
+
+    def _branch_from(self, source: Branch, length: int) -> Branch:
+        """A branch with at least the first `length` tokens of another one, whose other tokens nobody needs."""
+        if not self._is_spare(source, length):
+            if self.pool.has_free_sequence or self._retention.free_sequence(spared=source):
+                copy = self.pool.new()
+                copy.follow(source)
+                return copy
+            self._retention.lose_past(source, length)
+        if source is self.pool.tip:
+            self.pool.tip = None
+        return source
+
+    def _is_spare(self, branch: Branch, length: int) -> bool:
+        """Whether a branch may be cut to `length` tokens and moved on without a loss."""
+        if branch in self.pool.busy:
+            return False
+        if self.memory.kind == "dense":
+            return branch.length == length
+        return all(state.offset <= length for state in self._retention.needing()[branch])
+
+    def _new_branch(self) -> Branch:
+        if not self.pool.has_free_sequence:
+            self._retention.free_sequence()
+        return self.pool.new()
