@@ -66,10 +66,10 @@ def _clock(renderer: Renderer, places: Places, text: str) -> Hazard | None:
         if not _DATE_VARIABLE.fullmatch(name):
             continue
         setting = {name: renderer.request.clock.strftime("%d %b %Y")}
-        base = renderer.try_render(messages, kwargs=setting)
-        if base is not None and base == renderer.try_render(messages, kwargs=setting, clock=later):
-            fixed = f"set {name} to a fixed date: {counts(0, lost)}"
-            remedies.append(Remedy("kwarg", fixed, len(base), 0))
+        fixed = renderer.try_render(messages, kwargs=setting, clock=later)
+        # Written as the template writes it, a date that is given leaves the prompt as it is.
+        if fixed is not None and (fixed == text or fixed == renderer.try_render(messages, kwargs=setting)):
+            remedies.append(Remedy("kwarg", f"set {name} to a fixed date: {counts(0, lost)}", len(fixed), 0))
     return _hazard("clock", "the template prints the date or time", places, text, following, remedies)
 
 

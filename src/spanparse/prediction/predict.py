@@ -154,7 +154,7 @@ class _Predictor:
             gone = {(change.message, change.field) for change in found}
             diverges = self._places.divergence(kept, gone)
             if kept < kept_bound(self._places, text, continuation):
-                self._lossy.append(Lossy(continuation, following, kept))
+                self._lossy.append(Lossy(continuation, following, kept, diverges, found))
                 if diverges is not None and (diverges.message, diverges.field) not in gone:
                     chars = self._places.end_of_part(kept) - kept
                     change = template_text_change(diverges.field, diverges.message, chars, continuation)

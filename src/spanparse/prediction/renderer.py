@@ -19,13 +19,17 @@ _variables = lru_cache(maxsize=64)(variables_read)
 
 @final
 class Renderer:
-    """Renders variations of `request`; `count` is the number of renders so far, refused ones included."""
+    """Renders variations of `request`; `count` is the number of renders so far, refused ones included.
+
+    Messages that were rendered before with nothing else changed are not rendered again.
+    """
 
     def __init__(self, template: TemplateSource, request: Request, limits: Limits) -> None:
         self.template = template
         self.request = request
         self.count = 0
         self._limits = limits
+        self._known: list[tuple[list[Message], str]] = []
 
     @property
     def variables(self) -> list[str]:
@@ -44,6 +48,10 @@ class Renderer:
 
         Raises what `render_plain` raises.
         """
+        changed = not (tools is None and kwargs is None and clock is None)
+        known = None if changed else next((text for other, text in self._known if other == messages), None)
+        if known is not None:
+            return known
         request = Request(
             messages,
             self.request.tools if tools is None else tools,
@@ -52,7 +60,10 @@ class Renderer:
             clock or self.request.clock,
         )
         self.count += 1
-        return render_plain(self.template.text, request, name=self.template.source, limits=self._limits)
+        text = render_plain(self.template.text, request, name=self.template.source, limits=self._limits)
+        if not changed:
+            self._known.append((messages, text))
+        return text
 
     def try_render(
         self,
