@@ -161,6 +161,10 @@ def _events(request: PlanRequest, roles: Roles) -> list[Atom]:
     ):
         if offset is not None:
             atoms.append(Atom(offset, weight))
+    if roles.tools_end is not None:
+        # Another conversation may have more tools or others, from one of them on.
+        atoms.append(Atom(roles.tools_end, FITTED.tools_end))
+        atoms += [Atom(offset, FITTED.tools / len(roles.tool_ends)) for offset in roles.tool_ends]
     if roles.system_end is not None:
         # Dates, notes and tools that change between conversations tend to stand late in the system text.
         atoms += [Atom(roles.system_end * eighth // 8, EVENTS.system_text / 4) for eighth in range(4, 8)]

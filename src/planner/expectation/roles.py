@@ -19,7 +19,7 @@ class Roles(NamedTuple):
     """Offsets in tokens, None where the prompt has no such place.
 
     marked: whether all messages are known, and not only where the first of them, or those of users, begin.
-    tools_end: where the tools block ends.
+    tool_ends: where the tools of the tools block end, ascending; tools_end: where all of it does.
     system_end: where a new conversation with the same system text and tools parts from this one.
     last_user_start: where it parts when the last user message is edited.
     last_user_end: where it parts when a template drops the reasoning of the turn that a new user message ends; what
@@ -29,6 +29,7 @@ class Roles(NamedTuple):
     """
 
     marked: bool
+    tool_ends: tuple[int, ...]
     tools_end: int | None
     system_end: int | None
     last_user_start: int | None
@@ -45,6 +46,7 @@ def roles_of(request: PlanRequest) -> Roles:
     user_start = _last(barriers, "user_start") or system_end or 0
     return Roles(
         marked=any(c.kind not in ("system_end", "user_start") for c in barriers),
+        tool_ends=tuple(sorted({c.offset for c in request.candidates if c.kind == "tool_end"})),
         tools_end=max((c.offset for c in request.candidates if c.kind == "tools_end"), default=None),
         system_end=system_end,
         last_user_start=user_start or None,

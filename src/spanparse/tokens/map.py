@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from spanparse.errors import ConversationError
 from spanparse.spans import BarrierKind, MessageSpan, Piece, Rendering
@@ -14,6 +15,9 @@ from spanparse.tokens.boundary import Boundaries
 from spanparse.tokens.encoding import Encoding, encode
 from spanparse.tokens.holes import with_holes
 from spanparse.tokens.media import Insertion, MediaRun, fill, media_parts
+
+PlaceKind = Literal[BarrierKind, "tools_end", "tool_end"]
+"""What a place in the token list is: a barrier of that kind, or the end of the tools block or of a tool in it."""
 
 
 class TokenRange(NamedTuple):
@@ -41,12 +45,12 @@ class MessageTokens:
 
 
 class TokenBarrier(NamedTuple):
-    """A barrier of the text as a place in the token list.
+    """A barrier of the text, or the end of a tool, as a place in the token list.
 
     `token` is the number of tokens that are safe to keep: they stay the same whatever the template renders after
     `offset` (characters). `position` is the memory position after them, None if media before it take an unknown number.
     `backed_off` counts the tokens after `token` that begin before the barrier, 0 where the list can be cut right at it.
-    `stable`, `kind` and `message` are those of `spans.Barrier`.
+    `stable`, `kind` and `message` are those of `spans.Barrier`; whether the end of a tool is stable is not known.
     """
 
     offset: int
@@ -54,7 +58,7 @@ class TokenBarrier(NamedTuple):
     position: int | None
     backed_off: int
     stable: bool | None
-    kind: BarrierKind
+    kind: PlaceKind
     message: int | None
 
 
@@ -79,6 +83,9 @@ class TokenMap:
     bytes of the tokens; otherwise a normaliser changed the text and the tokeniser's own word was taken for where its
     tokens begin.
 
+    `tool_ends`: the ends of the tools in the tools block, ascending, the last of them that of the block; safe whatever
+    follows, since another tool may.
+
     `has_media`: the rendering shows media. `media` are the runs of those whose length the caller knew, in order; their
     ids are negative and their offsets that of their placeholder. `media_known`: these are all. `foundation` is for
     the next map of the conversation.
@@ -93,6 +100,7 @@ class TokenMap:
     generation_prompt: TokenRange | None
     barriers: tuple[TokenBarrier, ...]
     system_end: TokenBarrier | None
+    tool_ends: tuple[TokenBarrier, ...]
     has_media: bool
     foundation: Foundation = field(repr=False, compare=False)
     media: tuple[MediaRun, ...] = ()
@@ -100,11 +108,11 @@ class TokenMap:
 
     @property
     def places(self) -> tuple[TokenBarrier, ...]:
-        """Where a checkpoint may be kept, ascending: the barriers with tokens before them, and the end of system text
-        and tools where that is no barrier (tools in front of a user's text)."""
-        found = {barrier.token: barrier for barrier in self.barriers if barrier.token}
-        if self.system_end is not None and self.system_end.token:
-            found.setdefault(self.system_end.token, self.system_end)
+        """Where a checkpoint may be kept, ascending: the barriers with tokens before them, the end of system text and
+        tools where that is no barrier (tools in front of a user's text), and the ends of the tools."""
+        end = () if self.system_end is None else (self.system_end,)
+        # Of several at the same token the first named.
+        found = {place.token: place for place in (*self.tool_ends, *end, *self.barriers) if place.token}
         return tuple(found[token] for token in sorted(found))
 
     @property
@@ -226,6 +234,7 @@ class _Mapper:
             generation_prompt=None if generation_prompt is None else self._range(generation_prompt),
             barriers=barriers,
             system_end=None if end is None else self._barrier(end, None, "system_end", None),
+            tool_ends=self._tool_ends(),
             has_media=has_media,
             media_known=not has_media,
             foundation=Foundation(rendering, self.encoding, self.any_text, self.openers, has_media, messages, barriers),
@@ -251,8 +260,19 @@ class _Mapper:
         rest = (self._message(message, backed_off) for message in now[kept:])
         return (*(self.before.messages[:kept] if self.before else ()), *rest)
 
-    def _barrier(self, offset: int, stable: bool | None, kind: BarrierKind, message: int | None) -> TokenBarrier:
-        token = self.boundaries.safe(offset, any_text=self.any_text)
+    def _tool_ends(self) -> tuple[TokenBarrier, ...]:
+        parts = chain(self.rendering.preamble.parts, *(message.parts for message in self.rendering.messages))
+        block = next((part for part in parts if part.kind == "tools"), None)
+        if block is None:
+            return ()
+        ends = [tool.end for tool in block.children if tool.end < block.end]
+        inner = (self._barrier(end, None, "tool_end", None, any_text=True) for end in ends)
+        return (*inner, self._barrier(block.end, None, "tools_end", None, any_text=True))
+
+    def _barrier(
+        self, offset: int, stable: bool | None, kind: PlaceKind, message: int | None, *, any_text: bool = False
+    ) -> TokenBarrier:
+        token = self.boundaries.safe(offset, any_text=any_text or self.any_text)
         backed_off = self.boundaries.begun(offset) - token
         return TokenBarrier(offset, token, self._position(token), backed_off, stable, kind, message)
 

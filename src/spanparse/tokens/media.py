@@ -145,6 +145,7 @@ def fill(mapped: TokenMap, rendering: Rendering, media: Sequence[Insertion], hol
         generation_prompt=None if generation_prompt is None else filler.range(generation_prompt),
         barriers=tuple(map(filler.barrier, mapped.barriers)),
         system_end=None if end is None else filler.barrier(end),
+        tool_ends=tuple(map(filler.barrier, mapped.tool_ends)),
         media=tuple(_runs(layout, holes, found)),
         media_known=not unknown,
     )

@@ -83,6 +83,7 @@ class _Splice:
             generation_prompt=self._range(prompt, old_prompt) if prompt and old_prompt else None,
             barriers=tuple(map(self._barrier, tokens.barriers)),
             system_end=None if tokens.system_end is None else self._barrier(tokens.system_end),
+            tool_ends=tuple(map(self._barrier, tokens.tool_ends)),
             media=tuple(map(self._run, tokens.media)),
         )
 

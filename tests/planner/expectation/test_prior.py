@@ -91,3 +91,13 @@ def test_the_last_message_of_the_user_may_be_written_anew() -> None:
     starts = tuple(Candidate(offset, "user_start") for offset in (20_032, 40_000))
     prior = prior_for(64_010, (Candidate(9600, "system_end"), *starts), block=64)  # type: ignore[arg-type]
     assert mass_at(prior, 40_000) > 10 * mass_at(prior, 20_032)
+
+
+def test_prompts_may_part_where_a_tool_ends() -> None:
+    marks = (("tool_end", 300), ("tools_end", 500), ("system_end", 900), ("assistant_start", 950))
+    candidates = tuple(Candidate(offset, kind) for kind, offset in marks)  # type: ignore[arg-type]
+    request = PlanRequest(1000, candidates)
+    prior = prior_of(request, roles_of(request))
+    for offset in (300, 500):
+        here, before = (prior.below(o + 1)[0] - prior.below(o)[0] for o in (offset, offset - 1))
+        assert here > 2 * before

@@ -52,6 +52,12 @@ def test_the_last_stable_offset_is_the_one_before_the_first_unstable() -> None:
     assert roles.last_stable == 400
 
 
+def test_the_ends_of_tools_ascend_and_that_of_the_block_is_apart() -> None:
+    candidates = [Candidate(700, "tools_end"), Candidate(500, "tool_end"), Candidate(300, "tool_end")]
+    roles = roles_of(PlanRequest(1000, tuple(candidates)))
+    assert (roles.tool_ends, roles.tools_end) == ((300, 500), 700)
+
+
 def test_nothing_is_known_of_stability_where_no_offset_is_unstable() -> None:
     assert roles_of(request(Candidate(300, "system_end"), Candidate(400, "user_start", True))).last_stable is None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse import load_source, parse
 from spanparse.spans import Rendering
-from spanparse.tokens import AddedToken, Backend, HuggingFaceTokenizer, LlamaVocabulary, token_map
+from spanparse.tokens import AddedToken, Backend, HuggingFaceTokenizer, LlamaVocabulary, TokenMap, token_map
 from spanparse.tokens.boundary import Boundaries
 
 Prompt = Callable[[], Any]
@@ -268,3 +268,31 @@ def test_the_end_of_tools_in_front_of_a_user_s_text_is_a_place_for_a_checkpoint(
     assert place.kind == "system_end"
     assert rendering.system_end is not None
     assert mapped.offsets[place.token] <= rendering.system_end
+
+
+@pytest.mark.parametrize("template", ["chatml", "gpt-oss", "gemma4", "mistral-v3", "llama3", "deepseek", "qwen3-coder"])
+def test_what_stands_before_the_end_of_a_tool_stays_whatever_tools_follow(template: str) -> None:
+    backend = HuggingFaceTokenizer(hf_tokenizer())
+    source = load_source(template, tools=True)
+
+    def mapped(*names: str) -> TokenMap:
+        tools = [
+            {"type": "function", "function": {"name": n, "description": f"Say how to {n} at sea.", "parameters": {}}}
+            for n in names
+        ]
+        rendering = parse(source, [{"role": "user", "content": "hello"}], tools=tools)
+        return token_map(rendering, backend, template=source.text)
+
+    whole = mapped("look", "listen", "fly")
+    assert [place.kind for place in whole.tool_ends] == ["tool_end", "tool_end", "tools_end"]
+    first, second, last = (place.token for place in whole.tool_ends)
+    assert 0 < first < second < last
+    assert {first, second, last} <= {place.token for place in whole.places}
+    assert mapped("look", "walk").ids[:first] == whole.ids[:first]
+    assert mapped("look", "listen", "walk", "go").ids[:second] == whole.ids[:second]
+    assert mapped("look", "listen", "fly", "go").ids[:last] == whole.ids[:last]
+
+
+def test_a_prompt_without_tools_has_no_ends_of_them() -> None:
+    rendering = parse(load_source("chatml"), [{"role": "user", "content": "hello"}])
+    assert token_map(rendering, HuggingFaceTokenizer(hf_tokenizer())).tool_ends == ()
