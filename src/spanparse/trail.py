@@ -135,8 +135,8 @@ def head_of(trail: Trail, marking: Marking) -> Head | None:
     common = _common_runs(before, marking)
     if 2 * common < len(marking.runs):
         return None
-    messages = [-1 if (message := run[2][2]) is None else message for run in marking.runs[:common]]
-    last = next((message for message in reversed(messages) if message >= 0), 0)
+    messages = [run[2][2] for run in marking.runs[:common]]
+    last = next((message for message in reversed(messages) if message is not None), 0)
     told = min(len(before.said), len(marking.said), last)
     last = next(compress(count(), map(ne, before.said[:told], marking.said)), told)
     order = trail.order
@@ -145,7 +145,8 @@ def head_of(trail: Trail, marking: Marking) -> Head | None:
         if message not in order or begin not in messages:
             continue
         at = messages.index(begin)
-        if max(messages[:at], default=-1) < begin and _all_from(begin, before.runs[at:], marking.runs[at:]):
+        ahead = [message for message in messages[:at] if message is not None]
+        if max(ahead, default=-1) < begin and _all_from(begin, before.runs[at:], marking.runs[at:]):
             return Head(trail, message, order.index(message), begin, at)
     return None
 

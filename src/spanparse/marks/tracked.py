@@ -56,9 +56,11 @@ class TrackedDict(dict[str, Any]):
         if not self._open:
             self._open = True
             tracked = {}
-            for key in dict.keys(self):
-                shown = self._printable and isinstance(key, str)
-                tracked[Marked.whole(key, self._origin.below(key)) if shown else key] = self[key]
+            for key, value in dict.items(self):
+                origin = self._origin.below(key)
+                if type(value) in _UNTRACKED:
+                    value = track(value, origin, self._printable or key == "arguments")
+                tracked[Marked.whole(key, origin) if self._printable and isinstance(key, str) else key] = value
             dict.clear(self)
             dict.update(self, tracked)
         return self

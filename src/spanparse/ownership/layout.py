@@ -72,7 +72,8 @@ def _shape(
     index: int, message: dict[str, Any], segments: Sequence[Segment], opens_turn: bool, closes_turn: bool
 ) -> _Shape | None:
     """What parts and notes depend on besides offsets; None where that is more than a shape says."""
-    shape: list[object] = [opens_turn, closes_turn, message.get("role"), tuple(map(len, arguments_as_text(message)))]
+    calls = tuple(map(len, arguments_as_text(message))) if message.get("tool_calls") else ()
+    shape: list[object] = [opens_turn, closes_turn, message.get("role"), calls]
     for name in TEXT_FIELDS:
         value = message.get(name)
         if value is None or not value:

@@ -43,23 +43,18 @@ class Wording(NamedTuple):
 
 def wording(text: str, segments: Sequence[Segment]) -> Wording:
     """The wording of `segments`, before any was given to another owner."""
-    begun: set[int] = set()
-    literals: list[str] = []
-    leads: list[str] = []
-    previous: int | None = None
-    for place, segment in enumerate(segments):
-        owner = segment.owner
-        path, literal, _ = segment.origin
-        if literal and not (path and path[0] == "tools"):
-            literals.append(text[segment.start : segment.end])
-        if owner is None:
-            continue
-        if owner != previous and owner >= 0 and owner not in begun:
-            begun.add(owner)
-            end = lead_end(segments, place, with_role=False)
-            leads.append(text[segment.start : segments[end - 1].end] if end > place else "")
-        previous = owner
-    return Wording(Counter(literals), Counter(leads))
+    literals = [text[s.start : s.end] for s in segments if s.origin.literal and not s.is_tools]
+    owners = [segment.owner for segment in segments]
+    # Of several places the one that is put in last stays, which is the first in the text.
+    first = dict(zip(reversed(owners), reversed(range(len(owners))), strict=True))
+    begun = [place for owner, place in first.items() if owner is not None and owner >= 0]
+    return Wording(Counter(literals), Counter(_lead(text, segments, place) for place in begun))
+
+
+def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
+    """The template's text that the message at `place` begins with."""
+    end = lead_end(segments, place, with_role=False)
+    return text[segments[place].start : segments[end - 1].end] if end > place else ""
 
 
 def learn_starts(text: str, words: Wording) -> frozenset[str]:

@@ -48,6 +48,7 @@ MAX_TEMPLATE_CHARACTERS = 2_000_000
 
 _DICTS: frozenset[type] = frozenset((dict, TrackedDict))
 _DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
+_READING = frozenset(("get", "items", "keys", "values"))
 
 
 class ChatNamespace(Namespace):
@@ -134,11 +135,14 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
 
         What is no method of dict is looked up in a message or tool as an item by those rules too. All public attributes
-        of a loop, of a namespace and of texts are safe, but for a text's `format`.
+        of a loop, of a namespace and of texts are safe, but for a text's `format`, and so is what reads a dict.
         """
         kind = type(obj)
-        if kind in _DICTS and attribute not in _DICT_ATTRIBUTES:
-            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        if kind in _DICTS:
+            if attribute not in _DICT_ATTRIBUTES:
+                return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+            if attribute in _READING:
+                return getattr(obj, attribute)
         if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):

@@ -16,7 +16,7 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
 
     An output is a text, the texts of one sum as a tuple, or an origin: what the template writes for from there on.
     Ordinary strings are the template's own text. Characters without marks are given to what the template was writing
-    for and appended to `lost`. `expect` is told the length of the text before it is made.
+    for and appended to `lost`. `expect` is told the length of a text before it is made.
     """
     texts: list[str] = []
     runs: list[Run] = []
@@ -38,8 +38,9 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
                 runs.append(_new(Run, (begin, at, own, -1)))
                 own = None
             parts = output if kind is tuple else (output,)
-            start, at = at, at + sum(map(len, parts))
-            expect(at)
+            size = sum(map(len, parts))
+            expect(size)
+            start, at = at, at + size
             runs += _runs_of_sum(parts, start, current, lost)
             texts += parts
             continue
