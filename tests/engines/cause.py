@@ -31,6 +31,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "safe": "text that went through `safe` is text like any other; Jinja escapes what is joined to it",
     "format": "the filter `format` leaves `%s` as it is",
     "scope": "a variable that one round of a loop sets keeps its value in the next",
+    "undefined sum": "a text plus something undefined is the text; Jinja refuses",
+    "arguments": "a macro's parameter that a call gives by name takes its default, if fewer arguments are given than "
+    "there are parameters up to it",
     "first line": "a line break that begins the template is lost if a block follows it",
     "return": "the last `<|return|>` becomes `<|end|>` where no generation prompt is asked for (templates with "
     "`<|channel|>`); it is the server that does this, to the engine's text",
@@ -63,10 +66,14 @@ def cause_of(pair: Pair, theirs: str, *, as_sent: bool = False) -> str:
 
 def _visible(pair: Pair, request: Prepared, servers: frozenset[str]) -> Iterator[str]:
     """The engine's habits that change the prompt, of the request as it is or with one or all of the server's."""
+    rendered = [(pair, request)]
+    if "continued" in servers:
+        rendered.append((pair._replace(generation=False), request._replace(messages=request.messages[:-1])))
     for habits in {frozenset[str](), servers, *(frozenset({name}) for name in servers)}:
-        changed = prepared(request, habits)
-        plain = _render(pair, changed, habits)
-        yield from (name for name in CAUSES if _render(pair, changed, habits | {name}) != plain)
+        for shown, sent in rendered:
+            changed = prepared(sent, habits)
+            plain = _render(shown, changed, habits)
+            yield from (name for name in CAUSES if _render(shown, changed, habits | {name}) != plain)
 
 
 def _gives(pair: Pair, request: Prepared, habits: frozenset[str], theirs: str) -> bool:
@@ -107,13 +114,26 @@ def _compiled(template: str, habits: frozenset[str]) -> jinja2.Template:
         environment.filters = {**environment.filters, "safe": str}
     if "format" in habits:
         environment.filters = {**environment.filters, "format": lambda pattern, *_: pattern}
+    if "undefined sum" in habits:
+        environment.undefined = _Nothing
     if "scope" in habits:
         environment.code_generator_class = _OneScope
     tree = environment.parse(_FIRST_LINE.sub("", template) if "first line" in habits else template)
     if "continue" in habits:
         _lose_text_before_jumps(tree)
+    if "arguments" in habits:
+        _lose_arguments(tree)
     names = environment.make_globals({"strftime_now": CLOCK.strftime})
     return jinja2.Template.from_code(environment, environment.compile(tree), names)
+
+
+class _Nothing(jinja2.Undefined):
+    """Something undefined that adds nothing to a text."""
+
+    def _beside(self, other: Any) -> Any:
+        return other if isinstance(other, str) else self._fail_with_undefined_error()
+
+    __add__ = __radd__ = _beside
 
 
 class _OneScope(CodeGenerator):
@@ -169,6 +189,18 @@ def _silent(block: list[nodes.Node]) -> list[nodes.Node]:
         if isinstance(node, nodes.If):
             node.elif_ = [branch for branch in _silent([*node.elif_]) if isinstance(branch, nodes.If)]
     return kept
+
+
+def _lose_arguments(tree: nodes.Node) -> None:
+    """Let a call with n arguments set the first n parameters of a macro, those that it does not give as undefined."""
+    parameters = {macro.name: [name.name for name in macro.args] for macro in tree.find_all(nodes.Macro)}
+    for call in tree.find_all(nodes.Call):
+        if not isinstance(call.node, nodes.Name) or call.node.name not in parameters:
+            continue
+        given = {keyword.key: keyword for keyword in call.kwargs}
+        reached = parameters[call.node.name][len(call.args) : len(call.args) + len(given)]
+        undefined = nodes.Name("nothing_given", "load")
+        call.kwargs = [given.get(name) or nodes.Keyword(name, undefined) for name in reached]
 
 
 class _Object(dict[Any, Any]):

@@ -32,6 +32,8 @@ SNIPPETS = {
     "safe": "{{ ('<' | safe) + '>' }}",
     "format": "{{ '%s!' | format('a') }}",
     "scope": "{% for m in messages %}{% if loop.first %}{% set x = 'kept' %}{% endif %}[{{ x }}]{% endfor %}",
+    "undefined sum": "{{ 'a' + nowhere }}",
+    "arguments": "{% macro say(a, b='b', c='c') %}[{{ a }}{{ c }}]{% endmacro %}{{ say('a', c='given') }}",
     "return": "<|channel|><|return|>",
 }
 USER = {"role": "user", "content": "a"}
