@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import final
 
 from planner import State
@@ -106,21 +106,15 @@ class Retention:
         return True
 
     def free_cells(self, number: int) -> bool:
-        """Give up some cells of idle branches, `number` at most on a dense memory; False if none has any of its own.
+        """Give up something that holds cells, on a dense memory at most `number` of them; False if nothing is idle.
 
         First what is past the last state that needs a branch, then the state worth least of those that end one.
         """
-        idle = [branch for branch in self.pool.idle() if self.pool.own_cells(branch)]
+        idle = self.pool.idle()
         if not idle:
             return False
         if self.pool.memory.kind == "dense":
-            branch = idle[0]
-            length = branch.length - min(number, self.pool.own_cells(branch))
-            self.lose_past(branch, length)
-            if length:
-                branch.cut(length)
-            else:
-                self.pool.drop(branch)
+            self._shorten(idle, number)
             return True
         needing = self.needing()
         for branch in idle:
@@ -132,6 +126,17 @@ class Retention:
                 return True
         self.store.give_up(self._least([needing[branch][-1] for branch in idle]).identity, "evicted")
         return True
+
+    def _shorten(self, idle: Sequence[Branch], number: int) -> None:
+        """Take the last tokens of a dense branch, or all of one whose cells others share."""
+        branch = next((branch for branch in idle if self.pool.own_cells(branch)), idle[0])
+        own = self.pool.own_cells(branch)
+        length = branch.length - min(number, own) if own else 0
+        self.lose_past(branch, length)
+        if length:
+            branch.cut(length)
+        else:
+            self.pool.drop(branch)
 
     def lose_past(self, branch: Branch, length: int) -> None:
         """A branch is about to lose what is past `length` tokens: give up the states that need it."""

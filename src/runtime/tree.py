@@ -77,9 +77,8 @@ class Tree:
         number = self.history.add(prompt.tokens)
         self._observe(prompt, shared, session)
         job = self._start(prompt, number, shared, request, session, room, clock)
-        if self.memory.kind != "recurrent":
-            while (missing := self._promised() - self.context.n_ctx) > 0 and self._retention.free_cells(missing):
-                pass
+        while (missing := self._missing()) > 0 and self._retention.free_cells(missing):
+            pass
         if job.plan.steps[0].begin == job.plan.steps[0].end:
             job.save()
         return job
@@ -132,9 +131,9 @@ class Tree:
     def end(self, job: Job, evaluated: int) -> None:
         """A job is over, which evaluated so many tokens of its prompt: its branch becomes the tip."""
         self.jobs.remove(job)
-        self._retention.returns.pop(job.number, None)
+        returns = self._retention.returns.pop(job.number)
         self.history.mark_evaluated(job.prompt.tokens[:evaluated])
-        self.store.states.settle(job.number, job.plan.returns)
+        self.store.states.settle(job.number, returns)
         self.pool.busy.discard(job.branch)
         self.pool.tip = job.branch if job.branch.length else None
         self._retention.prune()
@@ -156,14 +155,15 @@ class Tree:
         assert self.pool.tip not in self.pool.busy, "the tip is busy"
         if self.memory.kind != "recurrent":
             assert all(self._retention.holders().values()), "the cells of a state are gone"
-            owed = sum(job.owed for job in self.jobs)
-            assert self.pool.cells() + owed <= self.context.n_ctx, "more cells were promised than there are"
+        assert not self._missing(), "more cells were promised than there are"
         for job in self.jobs:
             assert job.branch.common(job.known) == job.branch.length, "a branch has tokens of another request"
 
-    def _promised(self) -> int:
-        """Cells that are held, and those that jobs were promised besides."""
-        return self.pool.cells() + sum(job.owed for job in self.jobs)
+    def _missing(self) -> int:
+        """Cells that are held or promised to jobs beyond those there are."""
+        if self.memory.kind == "recurrent":
+            return 0
+        return max(0, self.pool.cells() + sum(job.owed for job in self.jobs) - self.context.n_ctx)
 
     def _can_take(self, room: int) -> bool:
         """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
