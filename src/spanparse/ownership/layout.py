@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple, final
 from spanparse.ownership.notes import TEXT_FIELDS, arguments_as_text, message_notes
 from spanparse.ownership.parts import message_parts
 from spanparse.ownership.segments import Segment
-from spanparse.spans import Part
+from spanparse.spans import Part, PartKind
 
 _Shape = tuple[object, ...]
 _new: Final = tuple.__new__
-_WHOLE, _TRIMMED, _CUT, _COMPUTED = "whole", "trimmed", "cut", "computed"
+# How a segment shows a field: a text in one of four ways.
+_FIELD, _WHOLE, _TRIMMED, _CUT, _COMPUTED = "field", "whole", "trimmed", "cut", "computed"
 
 
 class _Place(NamedTuple):
@@ -24,7 +25,9 @@ class _Place(NamedTuple):
 
     first: int
     last: int
-    part: Part
+    kind: PartKind
+    source: str | None
+    index: int | None  # type: ignore[assignment] # nobody asks a place for the place of a value
     children: tuple[_Place, ...]
 
 
@@ -59,7 +62,7 @@ class Layouts:
             shape = _shape(index, message, segments, opens_turn, closes_turn)
             layout = self._known.get(shape) if shape is not None else None
             if layout is not None:
-                return tuple([_part(place, segments) for place in layout.places]), layout.notes
+                return _parts(layout.places, segments), layout.notes
         flat = [segment for piece in pieces for segment in piece]
         parts = message_parts(flat, index, message, opens_turn=opens_turn, closes_turn=closes_turn)
         notes = tuple(message_notes(index, message, flat, self._displaced))
@@ -87,12 +90,15 @@ def _shape(
         path, literal, owner = segment.origin
         if owner == index:
             field = path[2:]
-            shape += (field, literal)
-            if not literal and len(field) == 1 and field[0] in TEXT_FIELDS:
+            shape.append(field)
+            if literal:
+                continue
+            shown = _FIELD
+            if len(field) == 1 and field[0] in TEXT_FIELDS:
                 shown = _shown(segment, message[field[0]])
-                shape.append(shown)
                 if shown is _CUT or shown is _TRIMMED:
                     cut.append(field)
+            shape.append(shown)
         elif literal and (not path or path[0] != "tools"):
             shape.append(None)
         else:
@@ -124,11 +130,14 @@ def _layout(segments: Sequence[Segment], parts: Sequence[Part], notes: tuple[str
 
 def _places(parts: Sequence[Part], firsts: Mapping[int, int], lasts: Mapping[int, int]) -> tuple[_Place, ...]:
     return tuple(
-        _Place(firsts[part.start], lasts[part.end], part, _places(part.children, firsts, lasts)) for part in parts
+        _Place(firsts[start], lasts[end], kind, source, index, _places(children, firsts, lasts))
+        for kind, start, end, source, index, children in parts
     )
 
 
-def _part(place: _Place, segments: Sequence[Segment]) -> Part:
-    first, last, (kind, _, _, source, index, _), children = place
-    inner = tuple([_part(child, segments) for child in children]) if children else ()
-    return _new(Part, (kind, segments[first].start, segments[last].end, source, index, inner))
+def _parts(places: Sequence[_Place], segments: Sequence[Segment]) -> tuple[Part, ...]:
+    parts = []
+    for first, last, kind, source, index, children in places:
+        inner = _parts(children, segments) if children else ()
+        parts.append(_new(Part, (kind, segments[first].start, segments[last].end, source, index, inner)))
+    return tuple(parts)

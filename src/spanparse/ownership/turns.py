@@ -94,6 +94,9 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
 
 def _start_of(text: str, piece: Sequence[Segment], starts: Sequence[str]) -> str | None:
     """The start marker that stands before the first field other than the role, if any."""
-    begin, behind = piece[0].start, lead_end(piece, 0, with_role=True)
-    end = piece[behind - 1].end if behind else begin
-    return next((start for start in starts if text.find(start, begin, end) >= 0), None)
+    behind = lead_end(piece, 0, with_role=True)
+    lead = text[piece[0].start : piece[behind - 1].end] if behind else ""
+    for start in starts:
+        if start in lead:
+            return start
+    return None
