@@ -90,7 +90,8 @@ def test_a_raw_prompt_is_shown_as_inexact(cli: Run, prompt: Path) -> None:
     assert found["exact"] is False
     assert found["reason"] == "raw-text"
     assert [(m["role"], m["start"], m["end"], m["exact"]) for m in found["messages"]] == [("user", 0, 30, False)]
-    assert found["generation_prompt"] == {"start": 30, "end": 60}
+    parts = [{"kind": "header", "start": 30, "end": 52}, {"kind": "reasoning", "start": 52, "end": 60}]
+    assert found["generation_prompt"] == {"start": 30, "end": 60, "parts": parts}
     assert "inexact: raw-text" in cli("inspect", "chatml", "--raw", prompt).out
 
 
