@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import count
 from typing import NamedTuple, final
 
@@ -12,6 +11,7 @@ from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
 from runtime.llama import Context, State, Stretch
 from runtime.memory import Memory
+from runtime.positions import Positions
 from runtime.prefix import Tokens, common_prefix
 
 _serials = count()
@@ -54,8 +54,7 @@ class Branch:
         self._writes_on = False
         self._fingerprint = fingerprint
         self._tokens = np.zeros(0, dtype=np.int32)
-        # (token, positions that it is ahead of or behind its number from there on), ascending.
-        self._shifts: list[tuple[int, int]] = []
+        self._positions = Positions()
 
     @property
     def tokens(self) -> Tokens:
@@ -79,15 +78,24 @@ class Branch:
 
     def position(self, offset: int) -> int:
         """The position of the token after the first `offset` tokens."""
-        index = bisect_right(self._shifts, (offset, self.context.n_ctx)) - 1
-        return offset + (self._shifts[index][1] if index >= 0 else 0)
+        return self._positions.after(offset)
+
+    @property
+    def last_position(self) -> int:
+        """The greatest position in the memory, -1 if it is empty."""
+        return self._positions.last(self.length)
+
+    def whole(self, length: int) -> int:
+        """The most of the first `length` tokens that do not end inside media."""
+        return self._positions.whole(length)
 
     def can_cut(self, length: int) -> bool:
         """Whether the branch can go back to `length` tokens, or stay there, without a saved state."""
         if length == self.length and self.settled:
             return True
         first, last = self.context.position_range(self.sequence)
-        return last >= self.position(length) - 1 and self.memory.holds(first, self.position(length))
+        there = last >= self._positions.last(length) and self.whole(length) == length
+        return there and self.memory.holds(first, self.position(length))
 
     def cut(self, length: int) -> None:
         """Go back to `length` tokens without a saved state.
@@ -110,7 +118,8 @@ class Branch:
 
     def save(self, into: State | None = None) -> Checkpoint:
         """A checkpoint of this very moment, of `state_size` bytes; `into` is a buffer of so many to use again."""
-        return Checkpoint(self.tokens.copy(), self.context.save_state(self.sequence, into=into), self._fingerprint)
+        data = self.context.save_state(self.sequence, into=into)
+        return Checkpoint(self.tokens.copy(), data, self._fingerprint, self._positions)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to a checkpoint.
@@ -131,7 +140,7 @@ class Branch:
             self.clear()
             raise StateError(offset, "llama.cpp refuses its bytes")
         last = self.context.position_range(self.sequence)[1]
-        if last != self.position(offset) - 1:
+        if last != self.last_position:
             self.clear()
             raise StateError(offset, f"its bytes end at position {last}")
         self.settled = True
@@ -149,8 +158,9 @@ class Branch:
         if end > self._tokens.size:
             self._tokens = np.concatenate([self.tokens, np.zeros(max(end, 256), dtype=np.int32)])
         self._tokens[begin:end] = tokens
-        if n_pos is not None and n_pos != tokens.size:
-            self._shifts.append((end, self.position(begin) + n_pos - end))
+        if n_pos is not None:
+            last = self.context.position_range(self.sequence)[1]
+            self._positions = self._positions.with_media(begin, end, n_pos, last)
         self.length = end
         if self._writes_on:
             self.runs[-1] = self.runs[-1]._replace(end=end)
@@ -163,14 +173,15 @@ class Branch:
         self._move_to(0)
         self.context.copy(source.sequence, self.sequence)
         self._tokens = source.tokens.copy()
-        self._shifts = list(source._shifts)
+        self._positions = source._positions
         self.runs = list(source.runs)
         self.length, self.settled = source.length, True
 
-    def assume(self, tokens: Tokens) -> None:
+    def assume(self, tokens: Tokens, positions: Positions) -> None:
         """Stand for `tokens` of which no cell is needed: a recurrent state that holds all of them is restored next."""
         self.clear()
         self._tokens, self.length, self.settled = np.array(tokens), tokens.size, False
+        self._positions = positions
 
     def clear(self) -> None:
         """Forget everything."""
@@ -182,5 +193,5 @@ class Branch:
         """About to change the memory: whatever interrupts that, the branch must not promise more than it will hold."""
         self.length, self.settled = length, False
         self.runs = [run._replace(end=min(run.end, length)) for run in self.runs if run.begin < length]
-        self._shifts = [shift for shift in self._shifts if shift[0] <= length]
+        self._positions = self._positions.up_to(length)
         self._writes_on = False

@@ -11,6 +11,7 @@ from typing import final
 from planner import Budget, Loss, States
 from planner import State as Entry
 from runtime.llama import ContextOptions, State
+from runtime.positions import Positions
 from runtime.prefix import Tokens
 
 _SAMPLES, _SAMPLE_BYTES = 64, 65536
@@ -20,12 +21,13 @@ _SAMPLES, _SAMPLE_BYTES = 64, 65536
 class Checkpoint:
     """The part of a memory that cannot be cut, after exactly these tokens.
 
-    `fingerprint` identifies the model and the options that shape the bytes.
+    `fingerprint` identifies the model and the options that shape the bytes. `positions`: those of the tokens.
     """
 
     tokens: Tokens = field(repr=False)
     data: State = field(repr=False)
     fingerprint: bytes
+    positions: Positions = field(repr=False, default=Positions())
 
     @property
     def offset(self) -> int:

@@ -39,10 +39,10 @@ class RequestError(RunError):
 
 
 class ContextFull(RequestError):
-    """A prompt of `prompt_tokens` does not fit a context of `n_ctx` tokens and leave room for an answer."""
+    """A prompt of `prompt_tokens` does not fit a context of `n_ctx` tokens. `where`: what in it goes beyond, if known."""
 
-    def __init__(self, prompt_tokens: int, n_ctx: int) -> None:
-        super().__init__("messages", f"the prompt has {prompt_tokens} tokens, the context holds {n_ctx}")
+    def __init__(self, prompt_tokens: int, n_ctx: int, where: str = "messages") -> None:
+        super().__init__(where, f"the prompt has {prompt_tokens} tokens, the context holds {n_ctx}")
         self.prompt_tokens = prompt_tokens
         self.n_ctx = n_ctx
 

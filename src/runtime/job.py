@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from planner import Plan
+from runtime.attachment import MediaStretch
 from runtime.branch import Branch
 from runtime.llama import Stretch
 from runtime.prefix import Tokens
@@ -68,22 +69,27 @@ class Job:
         """Tokens of the prompt that were evaluated so far."""
         return self._evaluated
 
-    def next_stretch(self, limit: int) -> Stretch | None:
+    def next_stretch(self, limit: int) -> Stretch | MediaStretch | None:
         """The next tokens to evaluate, at most `limit`, not past the next step's end; None when all are evaluated.
 
-        Logits are asked for after the last token that is known.
+        Media are a stretch of their own, however many tokens they are. Logits are asked for after the last token that
+        is known.
         """
-        begin = self.branch.length
+        begin, sequence = self.branch.length, self.branch.sequence
         if begin == self._length:
             return None
-        end = min([begin + limit, self._length, *(end for end in self._ends if end > begin)])
-        tokens = self._known[begin:end]
-        return Stretch(tokens, self.branch.position(begin), self.branch.sequence, logits=end == self._length)
+        position, chunk = self.branch.position(begin), self.prompt.media_from(begin)
+        if chunk is not None and chunk.begin == begin:
+            return MediaStretch(self._known[begin : chunk.end], position, sequence, chunk)
+        media = [] if chunk is None else [chunk.begin]
+        end = min([begin + limit, self._length, *media, *(end for end in self._ends if end > begin)])
+        return Stretch(self._known[begin:end], position, sequence, logits=end == self._length)
 
-    def evaluated(self, stretch: Stretch) -> None:
+    def evaluated(self, stretch: Stretch | MediaStretch) -> None:
         """A decode that held `stretch` is done: the branch has moved, and what the plan says there happens now."""
         begin, n = self.branch.length, self.prompt.tokens.size
-        self.branch.append(stretch.tokens)
+        n_pos = stretch.chunk.n_pos if isinstance(stretch, MediaStretch) else None
+        self.branch.append(stretch.tokens, n_pos)
         end = self.branch.length
         self._evaluated += min(end, n) - min(begin, n)
         self._reached = max(self._reached, min(end, n))

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Lock, local
 from typing import Any, final
 
 from runtime.closing import Closing
@@ -34,25 +35,29 @@ MIN_SECONDS = 0.1
 
 _LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
 
-# libmtmd keeps a pointer to this callback, so it must live as long as the module.
-_discard: Any = _logging(lambda level, text, user_data: None)
+_heard = local()
+
+
+@_logging  # type: ignore[untyped-decorator]
+def _listen(level: int, text: bytes, user_data: object) -> None:
+    errors = getattr(_heard, "errors", None)
+    if errors is not None and level == _LOG_ERROR:
+        errors.append(text.decode("utf-8", "replace").strip())
+
+
+# One for the process and for good: several threads use libmtmd at once. It logs on the thread that called it.
+lib.mtmd_helper_log_set(_listen, ctypes.c_void_p(0))
 
 
 @contextmanager
 def _listening() -> Iterator[list[str]]:
-    """Collect libmtmd's error lines instead of printing them; outside this block its log is discarded."""
+    """Collect the error lines of libmtmd on this thread; outside this block they are discarded."""
     errors: list[str] = []
-
-    def listen(level: int, text: bytes, user_data: object) -> None:
-        if level == _LOG_ERROR:
-            errors.append(text.decode("utf-8", "replace").strip())
-
-    callback = _logging(listen)
-    lib.mtmd_helper_log_set(callback, ctypes.c_void_p(0))
+    _heard.errors = errors
     try:
         yield errors
     finally:
-        lib.mtmd_helper_log_set(_discard, ctypes.c_void_p(0))
+        _heard.errors = None
 
 
 @final
@@ -62,7 +67,7 @@ class Projector(Closing):
     `n_threads`: None for one on each available core. `mrope`: images take as many positions as their longer side has
     tokens, because the text model's positions are two-dimensional. Close it before the model. Raises `ModelError` if
     libmtmd cannot load `path` or it is of another width than the model. A file that lacks a tensor of its kind can end
-    the process: libmtmd looks for some of them only when it needs them.
+    the process: libmtmd looks for some of them only when it needs them. Several threads may use it, and encode in turn.
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model, *, n_threads: int | None = None) -> None:
@@ -85,6 +90,7 @@ class Projector(Closing):
         self.mrope = bool(lib.mtmd_decode_use_mrope(pointer))
         self.takes_images = bool(lib.mtmd_support_vision(pointer))
         self.takes_audio = bool(lib.mtmd_support_audio(pointer))
+        self._encoder = Lock()
 
     @property
     def pointer(self) -> Any:
@@ -93,12 +99,15 @@ class Projector(Closing):
             raise ModelError(self.path, "the projector is closed")
         return self._pointer
 
-    def expand(self, media: Media, where: str) -> Expansion:
+    def expand(self, media: Media, where: str, *, n_ubatch: int | None = None) -> Expansion:
         """What `media` become in a prompt, the text that the runtime puts around them included.
 
-        Raises as `prepare`.
+        Raises as `prepare`, and `RequestError` if micro-batches of `n_ubatch` tokens cannot hold an image all of whose
+        tokens see each other.
         """
         with self.prepare(media, where) as prepared:
+            if n_ubatch is not None:
+                prepared.check(n_ubatch)
             return Expansion(media.id, prepared.chunks, exact=True)
 
     def prepare(self, media: Media, where: str) -> PreparedMedia:
@@ -119,12 +128,22 @@ class Projector(Closing):
                 code = lib.mtmd_tokenize_from_parts(self.pointer, chunks, parts, 1, False)
         finally:
             lib.mtmd_bitmap_free(bitmap)
-        prepared = PreparedMedia(self, chunks, media.id)
+        prepared = PreparedMedia(self, chunks, media.id, where)
         if code != 0 or not prepared.is_sound:
             prepared.close()
             reason = errors[0] if errors else "a chunk without tokens, or a marker that the model's vocabulary lacks"
             raise RequestError(where, f"{self.path} makes nothing of it: {reason}")
         return prepared
+
+    def evaluate(self, chunk: Any, context: Context, position: int, sequence: int, n_batch: int) -> tuple[int, int]:
+        """libmtmd's evaluation of a `mtmd_input_chunk *`: its code, and the position after it."""
+        after = ctypes.c_int32(position)
+        # What was encoded last is the projector's until it is in the memory.
+        with self._encoder, _listening():
+            code = lib.mtmd_helper_eval_chunk_single(
+                self.pointer, context.pointer, chunk, position, sequence, n_batch, False, ctypes.byref(after)
+            )
+        return code, after.value
 
     def _image(self, image: Image, where: str) -> Any:
         if not self.takes_images:
@@ -151,9 +170,10 @@ class Projector(Closing):
 
 @final
 class PreparedMedia(Closing):
-    """One media part as libmtmd's chunks, until `close()`."""
+    """One media part, which `where` names, as libmtmd's chunks, until `close()`."""
 
-    def __init__(self, projector: Projector, pointer: Any, id: str) -> None:
+    def __init__(self, projector: Projector, pointer: Any, id: str, where: str) -> None:
+        self.where = where
         self._projector = projector
         self._pointer = pointer
         self.chunks: tuple[Chunk, ...] = tuple(
@@ -166,6 +186,22 @@ class PreparedMedia(Closing):
         """Whether every chunk has tokens and every text only those of the vocabulary."""
         return all(chunk.ids and (chunk.is_media or min(chunk.ids) >= 0) for chunk in self.chunks)
 
+    @property
+    def n_together(self) -> int:
+        """The most tokens that have to be computed at once, because they see each other; 0 if all see only back."""
+        return max(map(self._together, range(len(self.chunks))), default=0)
+
+    def _together(self, number: int) -> int:
+        chunk = lib.mtmd_input_chunks_get(self._pointer, number)
+        sees_all = self.chunks[number].is_media and lib.mtmd_decode_use_non_causal(self._projector.pointer, chunk)
+        return len(self.chunks[number].ids) if sees_all else 0
+
+    def check(self, n_ubatch: int) -> None:
+        """Raises `RequestError` if micro-batches of `n_ubatch` tokens cannot hold what has to be computed at once."""
+        if self.n_together > n_ubatch:
+            # llama.cpp ends the process.
+            raise RequestError(self.where, f"its {self.n_together} tokens must fit in n_ubatch, which is {n_ubatch}")
+
     def evaluate(
         self, context: Context, number: int, position: int, *, sequence: int = 0, n_batch: int | None = None
     ) -> int:
@@ -177,31 +213,19 @@ class PreparedMedia(Closing):
         Raises `RequestError` for an image that does not fit, and `DecodeError`: the memory may then hold some of its
         tokens, which `Context.cut` at `position` or a saved state removes.
         """
-        chunk = lib.mtmd_input_chunks_get(self._pointer, number)
-        size = len(self.chunks[number].ids)
         if not self.chunks[number].is_media:
             raise ValueError(f"chunk {number} is text")
+        size = len(self.chunks[number].ids)
         if size > context.n_ctx:
-            raise RequestError("messages", f"media of {size} tokens, the context holds {context.n_ctx}")
+            raise RequestError(self.where, f"takes {size} tokens, the context holds {context.n_ctx}")
         at_once = min(n_batch or context.n_batch, context.n_batch)
-        if lib.mtmd_decode_use_non_causal(self._projector.pointer, chunk) and size > min(at_once, context.n_ubatch):
-            # Beyond n_ubatch llama.cpp ends the process, beyond n_batch the logits are wrong.
-            raise RequestError("n_ubatch", f"an image of {size} tokens must fit in n_batch and n_ubatch")
-        after = ctypes.c_int32(position)
-        with _listening():
-            code = lib.mtmd_helper_eval_chunk_single(
-                self._projector.pointer,
-                context.pointer,
-                chunk,
-                position,
-                sequence,
-                at_once,
-                False,
-                ctypes.byref(after),
-            )
+        # Beyond n_batch the logits are wrong.
+        self.check(min(at_once, context.n_ubatch))
+        chunk = lib.mtmd_input_chunks_get(self._pointer, number)
+        code, after = self._projector.evaluate(chunk, context, position, sequence, at_once)
         if code != 0:
-            raise DecodeError(code, f"media at position {position} of sequence {sequence}")
-        return after.value
+            raise DecodeError(code, f"{self.where}, at position {position} of sequence {sequence}")
+        return after
 
     def close(self) -> None:
         """Free the chunks. Closing twice is fine."""

@@ -89,5 +89,5 @@ class Pool:
         assert branch.settled, "a branch was left in the middle of a change"
         last = self.context.position_range(branch.sequence)[1]
         # The window of a branch that was cut back is gone, and is not needed before a state is restored.
-        assert last == branch.position(branch.length) - 1, "a sequence does not end where its branch does"
+        assert last == branch.last_position, "a sequence does not end where its branch does"
         assert sum(run.end - run.begin for run in branch.runs) == branch.length or self.memory.kind == "recurrent"

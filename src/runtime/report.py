@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, final
 
+from runtime.attachment import MediaChunk
 from runtime.history import Shared
 
 Reason = Literal[
@@ -113,13 +114,14 @@ class Reuse:
     """What a request found when it came, all in tokens.
 
     `shared`: with earlier prompts. `start`: where evaluation began. `lost`: offsets of this prompt where a state was
-    given up, refused or could not be used, and why.
+    given up, refused or could not be used, and why. `media`: those of the prompt.
     """
 
     prompt_tokens: int
     shared: Shared
     start: int
     lost: Mapping[int, Reason]
+    media: Sequence[MediaChunk] = ()
 
     @property
     def ideal(self) -> int:
@@ -139,13 +141,26 @@ class Reuse:
             (self.start + evaluated, ("state-missing", "evaluated again after a decode that failed")),
         )
         left, begin = max(0, evaluated - self.ideal), self.start
-        excess = []
+        excess: list[Excess] = []
         for end, (reason, detail) in stretches:
             tokens = min(left, end - begin)
             if tokens > 0:
-                excess.append(Excess(tokens, reason, detail))
+                excess += self._apart(begin, Excess(tokens, reason, detail))
                 left, begin = left - tokens, end
         return tuple(excess)
+
+    def _apart(self, begin: int, excess: Excess) -> Iterator[Excess]:
+        """What was evaluated again from `begin` on, media apart from text if no state is to blame that was given up."""
+        end = min(begin + excess.tokens, self.shared.evaluated)
+        again = [chunk for chunk in self.media if begin <= chunk.begin and chunk.end <= end]
+        if excess.reason != "state-missing" or not again:
+            yield excess
+            return
+        encoded = sum(chunk.end - chunk.begin for chunk in again)
+        names = ", ".join(dict.fromkeys(chunk.attachment.where for chunk in again))
+        yield Excess(encoded, "media", f"{names} encoded again, no state lies inside media: {excess.detail}")
+        if encoded < excess.tokens:
+            yield replace(excess, tokens=excess.tokens - encoded)
 
     def _missing_state(self, where: str | None) -> tuple[Reason, str]:
         common = self.shared.evaluated

@@ -128,10 +128,10 @@ class Retention:
         return True
 
     def _shorten(self, idle: Sequence[Branch], number: int) -> None:
-        """Take the last tokens of a dense branch, or all of one whose cells others share."""
+        """Take the last tokens of a dense branch, media as a whole, or all of one whose cells others share."""
         branch = next((branch for branch in idle if self.pool.own_cells(branch)), idle[0])
         own = self.pool.own_cells(branch)
-        length = branch.length - min(number, own) if own else 0
+        length = branch.whole(branch.length - min(number, own)) if own else 0
         self.lose_past(branch, length)
         if length:
             branch.cut(length)

@@ -181,6 +181,7 @@ class Tree:
             memory=self.memory.kind,
             budget=self.budget,
             state_bytes=self.memory.state_bytes,
+            forbidden=tuple((chunk.begin, chunk.end) for chunk in prompt.media),
             costs=costs or Costs(),
             n_batch=self.n_batch,
             n_ubatch=self.context.n_ubatch,
@@ -211,7 +212,7 @@ class Tree:
                 except StateError:
                     self._retention.drop_orphans()
                     self._retention.prune()
-        reuse = Reuse(prompt.tokens.size, shared, branch.length, lost)
+        reuse = Reuse(prompt.tokens.size, shared, branch.length, lost, prompt.media)
         spared = self._retention.ways_back()
         plan = replace(plan, evict=tuple(e for e in plan.evict if e.identity not in spared))
         job = Job(self, number, prompt, plan, branch, reuse, room, clock)
@@ -230,7 +231,8 @@ class Tree:
     ) -> PlanRequest:
         """The request with what the tree holds of its prompt."""
         if self.memory.kind == "dense":
-            return replace(request, common_prefix=max((b.common(prompt.tokens) for b in self.pool), default=0))
+            common = max((branch.common(prompt.tokens) for branch in self.pool), default=0)
+            return replace(request, common_prefix=prompt.whole(common))
         live = self._live(prompt)
         common = max(shared.prompted, live or 0)
         return replace(request, common_prefix=common, live=live, existing=tuple(seen.values()))
@@ -240,7 +242,7 @@ class Tree:
         tip = self.pool.tip
         if tip is None:
             return None
-        length = min(tip.common(prompt.tokens), prompt.tokens.size - 1)
+        length = prompt.whole(min(tip.common(prompt.tokens), prompt.tokens.size - 1))
         goes_on = length == tip.length or (length > 0 and tip.can_cut(length) and self._is_spare(tip, length))
         return length if goes_on else None
 
@@ -262,7 +264,7 @@ class Tree:
         length = checkpoint.offset
         if self.memory.kind == "recurrent":
             branch = self._new_branch()
-            branch.assume(prompt.tokens[:length])
+            branch.assume(checkpoint.tokens, checkpoint.positions)
         else:
             holders = [branch for branch in self.pool if branch.holds(checkpoint)]
             source = next((branch for branch in holders if self._is_spare(branch, length)), holders[0])

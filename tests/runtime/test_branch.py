@@ -9,6 +9,7 @@ from runtime.branch import Branch
 from runtime.errors import DecodeError, StateError
 from runtime.llama import Context, ContextOptions
 from runtime.memory import probe
+from runtime.positions import Positions
 
 OPTIONS = ContextOptions(n_ctx=1024, n_batch=256, n_ubatch=128, n_threads=1, exact=True, n_seq_max=3)
 
@@ -129,7 +130,7 @@ def test_a_recurrent_state_is_whole_and_needs_no_cells(branches, tokens):
     evaluate(one, prompt[:150])
     saved = one.save()
     one.clear()
-    other.assume(prompt[:150])
+    other.assume(prompt[:150], Positions())
     other.restore(saved)
     evaluate(other, prompt)
     logits = other.context.logits()
@@ -142,7 +143,7 @@ def test_tokens_that_were_assumed_are_not_taken_for_a_state(branches, tokens):
     branch = branches[0]
     evaluate(branch, tokens(1, 100))
     saved = branch.save()
-    branch.assume(tokens(2, 100))
+    branch.assume(tokens(2, 100), Positions())
     assert not branch.settled
     with pytest.raises(StateError, match="other tokens"):
         branch.restore(saved)
