@@ -1,10 +1,13 @@
 """How near the ideal a budget of checkpoints comes where conversations break prompt caches.
 
-    python bench/reuse.py SCENARIOS.py [--template T] [--policy P]... [--checkpoints K]... [--json]
+    python bench/reuse.py SCENARIOS.py [--template T] [--policy P]... [--checkpoints K]... [--forecast]
+                          [--engine KIND]... [--json]
 
 SCENARIOS.py holds `SCENARIOS`: by name, a function of a seed that returns (label, messages, tools) for each request of
 a client, in order. For each seed all kinds are played one after the other on one memory that keeps branches; a row sums
-over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token.
+over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token. With --engine
+the tiny model of that kind plays them too, each seed on a fresh engine, with answers of four tokens; such a row names
+the kind of its memory.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +28,12 @@ from planner.simulation import Session
 from planner.simulation.tree import replay_tree
 from spanparse.cli.traces import Dialogue, sessions_of
 from spanparse.conversation import Conversation
-from spanparse.sources import load_source
+from spanparse.sources import TemplateSource, load_source
 from spanparse.tokens import HuggingFaceTokenizer
 
 SEEDS = (1, 2, 3)
+N_CTX = 262_144
+_LINE = "{source:17} {policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}"
 
 
 def requests(path: str, seed: int) -> Iterator[tuple[str, Conversation]]:
@@ -49,6 +55,26 @@ def simulated(sessions: Sequence[Session], policy: PolicyName, checkpoints: int)
     return row("simulator", policy, checkpoints, [(o.evaluated, o.bound) for o in outcomes])
 
 
+def played_on(
+    kind: str, seeds: Sequence[Sequence[Conversation]], template: TemplateSource, policy: PolicyName, checkpoints: int
+) -> dict[str, Any]:
+    """The row of a policy and a budget, as engines on the tiny model of a kind count."""
+    from runtime import Engine, Request
+    from runtime.tiny import ensure_model
+
+    counts = []
+    for conversations in seeds:
+        # Room for all of a seed: a dense memory is to show what it keeps, not what it gives up.
+        with Engine(
+            ensure_model(kind), template=template, policy=policy, checkpoints=checkpoints, n_ctx=N_CTX, n_threads=1
+        ) as engine:
+            for conversation in conversations:
+                request = Request(conversation.messages, conversation.tools, max_tokens=4)
+                report = engine.generate(request).report
+                counts.append((report.evaluated, report.ideal))
+    return row(f"engine, {kind}", policy, checkpoints, counts)
+
+
 def row(source: str, policy: str, checkpoints: int, counts: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """What `counts`, (evaluated, ideal) of each request, come to."""
     evaluated, ideal = (sum(column) for column in zip(*counts, strict=True))
@@ -64,27 +90,32 @@ def row(source: str, policy: str, checkpoints: int, counts: Sequence[tuple[int, 
 
 
 def main() -> None:
-    from runtime.tiny import vocabulary
+    from runtime.tiny import KINDS, vocabulary
 
     parser = argparse.ArgumentParser(description="How near the ideal a budget of checkpoints comes.")
     parser.add_argument("scenarios", type=Path)
     parser.add_argument("--template", default="chatml")
     parser.add_argument("--policy", action="append", choices=POLICIES)
     parser.add_argument("--checkpoints", action="append", type=int)
+    parser.add_argument("--engine", action="append", default=[], choices=KINDS)
+    parser.add_argument("--forecast", action="store_true", help="plan with what the template will rewrite")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     backend = HuggingFaceTokenizer(vocabulary.hf_tokenizer(), name="tiny")
+    template = load_source(given.template, tools=True)
     played = [Dialogue(f"seed {seed}", [r for _, r in requests(given.scenarios, seed)]) for seed in SEEDS]
-    sessions = sessions_of(played, load_source(given.template, tools=True), backend, lambda _: None)
+    sessions = sessions_of(played, template, backend, lambda _: None, forecast=given.forecast)
+    seeds = [dialogue.requests for dialogue in played]
     rows = []
     for policy in given.policy or ["adaptive", "barriers", "near-end-pair", "marconi"]:
         for checkpoints in given.checkpoints or [8, 32]:
-            rows.append(simulated(sessions, policy, checkpoints))
-            if not given.json:
-                sys.stdout.write(
-                    "{policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}\n".format(**rows[-1])
-                )
-                sys.stdout.flush()
+            made = [partial(simulated, sessions)]
+            made += [partial(played_on, kind, seeds, template) for kind in given.engine]
+            for make in made:
+                rows.append(make(policy, checkpoints))
+                if not given.json:
+                    sys.stdout.write(_LINE.format(**rows[-1]) + "\n")
+                    sys.stdout.flush()
     if given.json:
         json.dump({"schema_version": 1, "template": given.template, "rows": rows}, sys.stdout, indent=1)
 
