@@ -1,4 +1,4 @@
-"""How near the bound a line of 8 checkpoints stays where templates drop reasoning.
+"""How near the bound a line of few checkpoints stays where templates drop reasoning, and with a forecast of that.
 
     python bench/dialogues.py DIALOGUES.jsonl [LIMIT]
 
@@ -21,6 +21,7 @@ from spanparse.sources import load_source
 from spanparse.tokens import Backend, HuggingFaceTokenizer
 
 TEMPLATES = ("chatml", "gpt-oss", "gemma4")
+CHECKPOINTS = (1, 2, 4, 8)
 WORDS = (
     "the user wants to change a flight so first look up that reservation then check fare rules cabin and passengers "
     "before asking for a confirmation because policy says no refunds without insurance or delay compensation"
@@ -57,11 +58,11 @@ def dialogues(path: str, limit: int) -> list[Dialogue]:
     return read_dialogues("\n".join(made).encode(), path, requests=False)
 
 
-def ratio(played: list[Dialogue], template: str, backend: Backend, checkpoints: int) -> float:
-    """Evaluated tokens over the bound."""
-    sessions = sessions_of(played, load_source(template, tools=True), backend, lambda _: None)
-    (result,) = sweep(sessions, [PlanRequest(1, budget=Budget(checkpoints))])
-    return result.totals.ratio
+def ratios(played: list[Dialogue], template: str, backend: Backend, *, forecast: bool) -> list[float]:
+    """Evaluated tokens over the bound, for each budget."""
+    sessions = sessions_of(played, load_source(template, tools=True), backend, lambda _: None, forecast=forecast)
+    bases = [PlanRequest(1, budget=Budget(checkpoints)) for checkpoints in CHECKPOINTS]
+    return [result.totals.ratio for result in sweep(sessions, bases)]
 
 
 def main() -> None:
@@ -70,10 +71,12 @@ def main() -> None:
     backend = HuggingFaceTokenizer(vocabulary.hf_tokenizer(), name="tiny")
     played = dialogues(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000)
     requests = sum(len(dialogue.requests) for dialogue in played)
-    sys.stdout.write(f"{len(played)} dialogues, {requests} requests, 8 checkpoints\n")
+    sys.stdout.write(f"{len(played)} dialogues, {requests} requests, times the bound with {CHECKPOINTS} checkpoints\n")
     for template in TEMPLATES:
-        sys.stdout.write(f"{template:8} {ratio(played, template, backend, 8):.4f} x the bound\n")
-        sys.stdout.flush()
+        for forecast in (False, True):
+            found = " ".join(f"{ratio:.4f}" for ratio in ratios(played, template, backend, forecast=forecast))
+            sys.stdout.write(f"{template:10} {'forecast' if forecast else '':8} {found}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -213,6 +213,14 @@ class PlanRequest:
         """Whether a state may be saved at `offset`: inside the prompt and not inside a media part."""
         return 0 < offset <= self.prompt_tokens and not any(begin < offset < end for begin, end in self.forbidden)
 
+    def breaks(self, offset: int) -> bool:
+        """Whether evaluation would not pause at `offset` anyway, as it does at the end and around media."""
+        return offset < self.prompt_tokens and not any(offset in media for media in self.forbidden)
+
+    def price_of(self, offset: int) -> float:
+        """Seconds that saving a state at `offset` takes, the pause included."""
+        return self.costs.per_save + (self.costs.per_break if self.breaks(offset) else 0.0)
+
     def size_of(self, existing: Existing) -> int:
         """Bytes that a stored checkpoint counts for in the budget."""
         return existing.bytes or self.bytes_at(existing.offset)

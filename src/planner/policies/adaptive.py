@@ -102,12 +102,12 @@ def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) 
         return None
     costs, kept = request.costs, sorted(chosen)
     gains = {offset: prior.replay([o for o in kept if o != offset]) - prior.replay(kept) for offset in new}
-    least = min(new, key=lambda offset: gains[offset])
-    price = costs.per_break + costs.per_save
+    surplus = {offset: prior.rate * gains[offset] * costs.seconds_per_token - request.price_of(offset) for offset in new}
     allowed = max(_UNNOTICED, _SHARE * (request.prompt_tokens - situation.begin) * costs.seconds_per_token)
-    if len(new) > 1 and len(new) * price > allowed:
+    least = min(new, key=lambda offset: surplus[offset])
+    if len(new) > 1 and sum(map(request.price_of, new)) > allowed:
         return least
-    return least if prior.rate * gains[least] * costs.seconds_per_token < price else None
+    return least if surplus[least] < 0 else None
 
 
 def wish_of(situation: Situation, places: list[_Place]) -> tuple[int, ...]:
@@ -153,8 +153,7 @@ def possible_places(situation: Situation) -> list[_Place]:
         # Inside a block nobody can tell whether the next prompt is still the same.
         aligned = offset % request.block == 0 or offset == n
         if situation.begin < offset and offset not in places and aligned and request.allows(offset):
-            seconds = costs.per_save + (costs.per_break if offset < n else 0.0)
-            price = max(seconds, _LEAST_GAIN * costs.seconds_per_token)
+            price = max(request.price_of(offset), _LEAST_GAIN * costs.seconds_per_token)
             places[offset] = _Place(offset, kind, request.bytes_at(offset), price, False)
     return [places[offset] for offset in sorted(places)]
 
@@ -270,5 +269,5 @@ def _reason(situation: Situation, place: _Place) -> str:
     if place.kind in ("wanted", "media_end"):
         return "a client declared this offset" if place.kind == "wanted" else "media ends here: it is dear to evaluate"
     if place.kind == "likely":
-        return "learned split: earlier prompts parted here"
+        return "learned split: earlier prompts parted here, or the template rewrites what follows"
     return f"keeps a later divergence near: {n - place.offset} tokens before the prompt's end"

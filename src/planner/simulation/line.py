@@ -43,6 +43,7 @@ def replay_line(session: Session, base: PlanRequest, planner: Planner, *, main: 
             base,
             prompt_tokens=prompt.length,
             candidates=prompt.candidates,
+            likely=prompt.likely,
             common_prefix=shared,
             live=length or None,
             existing=tuple(stored.values()),

@@ -6,21 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from planner.request import Candidate
+from planner.request import Candidate, Likely
 
 
 @final
 class Prompt(NamedTuple):
     """One request.
 
-    `length` in tokens; `candidates` as a plan request wants them; `main`: not a sub-agent's; `tools`: the same text for
-    the same tools, None if unknown.
+    `length` in tokens; `candidates` and `likely` as a plan request wants them; `main`: not a sub-agent's; `tools`: the
+    same text for the same tools, None if unknown.
     """
 
     length: int
     candidates: tuple[Candidate, ...] = ()
     main: bool = True
     tools: str | None = None
+    likely: tuple[Likely, ...] = ()
 
 
 @final

@@ -6,21 +6,25 @@ from array import array
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from planner.request import Candidate
+from planner.request import Candidate, Likely
 from planner.simulation.session import Prompt, Session
 
 _BYTES = 4
 
 
 def token_session(
-    name: str, prompts: Iterable[tuple[Sequence[int], tuple[Candidate, ...]]], tools: Sequence[str | None] = ()
+    name: str,
+    prompts: Iterable[tuple[Sequence[int], tuple[Candidate, ...]]],
+    tools: Sequence[str | None] = (),
+    likely: Sequence[tuple[Likely, ...]] = (),
 ) -> Session:
-    """A session of prompts, each its token ids (32 bits each) and its candidates; and what tools each has, if known."""
+    """A session of prompts, each its token ids (32 bits each) and its candidates; and of each, if known, what tools it
+    has and where the next is expected to part from it."""
     packed: list[bytes] = []
     made: list[Prompt] = []
-    for (ids, candidates), known in zip_longest(prompts, tools):
+    for (ids, candidates), known, expected in zip_longest(prompts, tools, likely):
         packed.append(array("i", ids).tobytes())
-        made.append(Prompt(len(ids), candidates, tools=known))
+        made.append(Prompt(len(ids), candidates, tools=known, likely=expected or ()))
 
     def common(i: int, j: int) -> int:
         return _shared(packed[i], packed[j])

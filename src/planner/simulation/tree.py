@@ -44,6 +44,7 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
             base,
             prompt_tokens=prompt.length,
             candidates=prompt.candidates,
+            likely=prompt.likely,
             common_prefix=shared,
             live=live,
             existing=tuple(existing.values()),

@@ -16,6 +16,8 @@ from spanparse.errors import SpanparseError
 
 if TYPE_CHECKING:
     from planner import Plan, PlanRequest
+    from spanparse.cli.prompt import Prompt
+    from spanparse.prediction import Likely
     from spanparse.tokens import TokenMap
 
 
@@ -65,7 +67,7 @@ def plan(
     """
     import planner
     from spanparse.cli.policies import known_policy
-    from spanparse.cli.prompt import read_input
+    from spanparse.cli.prompt import load_prompt, read_input
 
     if (source is None) == (request is None):
         raise SpanparseError("plan needs SOURCE or --request FILE, one of the two")
@@ -76,22 +78,22 @@ def plan(
             made = planner.PlanRequest.from_json(read_input(request))
     else:
         assert source is not None
-        token_map, sample = _tokens(
+        prompt = load_prompt(
             source,
-            tokenizer,
-            mmproj,
-            trust_content,
             variant=variant,
             messages=messages,
             tools=tools,
             settings=settings or (),
             add_generation_prompt=not no_generation_prompt,
         )
+        sample = prompt.sample
+        token_map, likely = _tokens(prompt, tokenizer, mmproj, trust_content)
         budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}
         kind = _known_memory(memory) if memory else _memory_of(source)
         if checkpoint_bytes is not None and not state_bytes and kind != "dense":
             raise SpanparseError("--checkpoint-bytes needs --state-bytes, the size of one checkpoint")
         fields: dict[str, Any] = {
+            "likely": [expected._asdict() for expected in likely],
             "memory": kind,
             "policy": known_policy(policy),
             "state_bytes": state_bytes,
@@ -129,19 +131,22 @@ def _named(input_of: Callable[[str], str | None]) -> Iterator[None]:
 
 
 def _tokens(
-    source: str, tokenizer: str | None, mmproj: str | None, trust_content: bool, **prompt_options: Any
-) -> tuple[TokenMap, str | None]:
-    from spanparse.cli.prompt import load_prompt
-    from spanparse.cli.tokenizer import map_tokens
+    prompt: Prompt, tokenizer: str | None, mmproj: str | None, trust_content: bool
+) -> tuple[TokenMap, tuple[Likely, ...]]:
+    """The tokens of a prompt, and where the next is expected to part from it by what the template rewrites."""
+    from spanparse.cli.tokenizer import find_backend, tokens_by
     from spanparse.errors import SourceError
+    from spanparse.prediction import Forecast
 
-    prompt = load_prompt(source, **prompt_options)
-    token_map, why_none = map_tokens(prompt, tokenizer, trust_content=trust_content, mmproj=mmproj)
-    if token_map is None:
+    backend, why_none = find_backend(tokenizer, prompt.template)
+    source = prompt.template.source
+    if backend is None:
         raise SourceError(source, f"a plan needs a tokenizer: {why_none}")
-    if not token_map.media_known:
+    tokens = tokens_by(backend, prompt, tokenizer, trust_content=trust_content, mmproj=mmproj)
+    if not tokens.media_known:
         raise SourceError(source, "a plan needs to know how many tokens its media take")
-    return token_map, prompt.sample
+    forecast = Forecast(prompt.template, backend, trust_content=trust_content)
+    return tokens, forecast.likely(prompt.rendering, prompt.request, tokens)
 
 
 def _memory_of(source: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spanparse.conversation import Conversation, load_conversation
 from spanparse.errors import ConversationError, SourceError, SpanparseError
 
 if TYPE_CHECKING:
-    from planner import Candidate
+    from planner import Candidate, Likely
     from planner.simulation import Session
     from spanparse.sources import TemplateSource
     from spanparse.tokens import Backend
@@ -83,43 +83,66 @@ def _requests(dialogue: Conversation) -> Iterator[Conversation]:
 
 
 def sessions_of(
-    dialogues: Sequence[Dialogue], template: TemplateSource, backend: Backend, advance: Callable[[str], None]
+    dialogues: Sequence[Dialogue],
+    template: TemplateSource,
+    backend: Backend,
+    advance: Callable[[str], None],
+    *,
+    forecast: bool = False,
 ) -> list[Session]:
     """The dialogues as token ids, as a server with this template and tokenizer would evaluate them.
 
-    `advance` is told before each request is rendered whose it is. Raises `SpanparseError` naming the dialogue.
+    `forecast`: one that asks what the template will rewrite. `advance` is told before each request is rendered whose it
+    is. Raises `SpanparseError` naming the dialogue.
     """
     from planner.expectation.learning import identity_of
     from planner.simulation import token_session
 
     sessions = []
     for dialogue in dialogues:
-        prompts: list[tuple[Sequence[int], tuple[Candidate, ...]]] = []
+        renderer = _Renderer(template, backend, forecast)
+        prompts: list[_Rendered] = []
         for number, conversation in enumerate(dialogue.requests, 1):
             advance(dialogue.name)
             try:
-                prompts.append(_prompt(conversation, template, backend))
+                prompts.append(renderer.prompt(conversation))
             except SourceError:
                 raise
             except SpanparseError as error:
                 raise SpanparseError(f"{dialogue.name}, request {number}: {error}") from error
         tools = [identity_of(request.tools) for request in dialogue.requests]
-        sessions.append(token_session(dialogue.name, prompts, tools))
+        places = [(prompt.ids, prompt.candidates) for prompt in prompts]
+        sessions.append(token_session(dialogue.name, places, tools, [prompt.likely for prompt in prompts]))
     return sessions
 
 
-def _prompt(
-    conversation: Conversation, template: TemplateSource, backend: Backend
-) -> tuple[Sequence[int], tuple[Candidate, ...]]:
-    """What the runtime evaluates for a request, and where it may keep states."""
-    from planner import Candidate
-    from spanparse.parse import parse
-    from spanparse.tokens import token_map
+class _Rendered(NamedTuple):
+    """What the runtime evaluates for a request, where it may keep states, and where the next is expected to part."""
 
-    rendering = parse(template, conversation.messages, tools=conversation.tools, kwargs=conversation.kwargs)
-    tokens = token_map(rendering, backend, template=template.text)
-    if tokens.has_media:
-        raise ConversationError("messages", "hold media, whose length is unknown")
-    # Nobody having said that a barrier moves, it is taken to stay.
-    places = tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places)
-    return tokens.ids, places
+    ids: Sequence[int]
+    candidates: tuple[Candidate, ...]
+    likely: tuple[Likely, ...]
+
+
+class _Renderer:
+    def __init__(self, template: TemplateSource, backend: Backend, forecast: bool) -> None:
+        from spanparse.prediction import Forecast
+
+        self._template, self._backend = template, backend
+        self._forecast = Forecast(template, backend) if forecast else None
+
+    def prompt(self, conversation: Conversation) -> _Rendered:
+        from planner import Candidate, Likely
+        from spanparse.parse import parse_request, request_of
+        from spanparse.tokens import token_map
+
+        template = self._template
+        request = request_of(template, conversation.messages, tools=conversation.tools, kwargs=conversation.kwargs)
+        rendering = parse_request(template, request)
+        tokens = token_map(rendering, self._backend, template=template.text)
+        if tokens.has_media:
+            raise ConversationError("messages", "hold media, whose length is unknown")
+        # Nobody having said that a barrier moves, it is taken to stay.
+        places = tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places)
+        expected = () if self._forecast is None else self._forecast.likely(rendering, request, tokens)
+        return _Rendered(tokens.ids, places, tuple(Likely(offset, weight) for offset, weight in expected))

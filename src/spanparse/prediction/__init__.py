@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spanparse.prediction.continuation import Continuation, ContinuationName, continuations
+from spanparse.prediction.forecast import Forecast, Likely, likely_offsets
 from spanparse.prediction.outcome import Change, Divergence, Hazard, Outcome, Prediction, Remedy, to_json
 from spanparse.prediction.predict import predict, predict_rendering
 
@@ -11,11 +12,14 @@ __all__ = [
     "Continuation",
     "ContinuationName",
     "Divergence",
+    "Forecast",
     "Hazard",
+    "Likely",
     "Outcome",
     "Prediction",
     "Remedy",
     "continuations",
+    "likely_offsets",
     "predict",
     "predict_rendering",
     "to_json",

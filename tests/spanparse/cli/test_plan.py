@@ -121,3 +121,20 @@ def test_without_the_length_of_its_media_there_is_no_plan(cli: Run, tmp_path: Pa
     found = cli("plan", "hybrid", "--messages", messages)
     assert found.code == 2
     assert "hybrid: a plan needs to know how many tokens its media take" in found.err
+
+
+def test_a_plan_knows_what_the_template_will_rewrite_inside_a_message(cli: Run, tmp_path: Path) -> None:
+    template, messages = tmp_path / "reminding.jinja", tmp_path / "messages.json"
+    template.write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% if loop.last and m.role == 'user' %}{{ ' Be brief.' * 40 }}{% endif %}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    messages.write_text(json.dumps([{"role": "user", "content": "Look again. " * 20}]))
+    arguments = (template, "--messages", messages, "--tokenizer", "hybrid", "--json")
+    likely = [
+        step["end"] for step in cli("plan", *arguments).json["steps"] if step["kind"] == "likely" and step["save"]
+    ]
+    tokens = cli("inspect", *arguments, "--tokens").json["tokens"]["messages"][0]
+    assert len(likely) == 1
+    assert tokens["begin"] + 40 < likely[0] < tokens["end"] - 40
