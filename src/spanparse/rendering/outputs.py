@@ -64,7 +64,7 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
     return Marked("".join(texts), tuple(runs))
 
 
-def _runs_of_sum(parts: Sequence[str], start: int, current: Origin, lost: list[str]) -> list[Run]:
+def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, lost: list[str]) -> list[Run]:
     """The runs that tile the text of `parts`, which begins at `start`: what has no owner is given to `current`.
 
     So is the text that was set aside outside all loops, but where another message's field was set aside with it (a
@@ -74,28 +74,37 @@ def _runs_of_sum(parts: Sequence[str], start: int, current: Origin, lost: list[s
     at = covered = start
     settled = True
     for part in parts:
-        if type(part) is str:
-            if part:
-                runs.append(_new(Run, (at, at + len(part), current, -1)))
-            covered += len(part)
+        kind = type(part)
+        size = len(part)
+        if kind is str:
+            if size:
+                runs.append(_new(Run, (at, at + size, current, -1)))
+            covered += size
+        elif kind is Marked and (whole := part._origin) is not None:
+            runs.append(_new(Run, (at, at + size, whole, part._source)))
+            covered += size
+            settled = settled and whole is not NOWHERE
         else:
             for begin, end, origin, source in runs_of(part):
                 runs.append(_new(Run, (at + begin, at + end, origin, source)))
                 covered += end - begin
                 settled = settled and origin is not NOWHERE
-        at += len(part)
+        at += size
     if settled and covered == at:
         return runs
-    adopts = current is not NOWHERE and all(r.origin.literal or r.origin.message == current.message for r in runs)
+    adopts = current is not NOWHERE and all(
+        literal or message == current.message for _, _, (_, literal, message), _ in runs
+    )
     filled: list[Run] = []
     at, end = start, at
     text: str | None = None
     for run in (*runs, Run(end, end, current, -1)):
-        if run.start > at:
+        begin, end, origin, source = run
+        if begin > at:
             text = "".join(parts) if text is None else text
-            filled.append(Run(at, run.start, current, -1))
-            lost.append(text[at - start : run.start - start])
-        if run.end > run.start:
-            filled.append(run._replace(origin=current) if adopts and run.origin is NOWHERE else run)
-        at = run.end
+            filled.append(Run(at, begin, current, -1))
+            lost.append(text[at - start : begin - start])
+        if end > begin:
+            filled.append(_new(Run, (begin, end, current, source)) if adopts and origin is NOWHERE else run)
+        at = end
     return filled
