@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+import numpy.typing as npt
 
 from planner import Plan
 from runtime.attachment import MediaStretch
@@ -12,9 +13,10 @@ from runtime.branch import Branch
 from runtime.llama import Stretch
 from runtime.prefix import Tokens
 from runtime.prompt import Prompt
-from runtime.report import Clock, Report, Restored, Reuse
+from runtime.report import Clock, Refused, Report, Restored, Reuse, Source
 
 if TYPE_CHECKING:
+    from runtime.archive import Held, Loaded
     from runtime.tree import Tree
 
 
@@ -24,17 +26,31 @@ class Job:
 
     Evaluate what `next_stretch` gives, say so with `evaluated`, and when it gives None choose a token and hand it to
     `generated`. Whatever happens, `finish` ends the job. `number`: the prompt's in the history. `clock` is the
-    request's; saves are counted here, decodes by whoever makes them.
+    request's; saves are counted here, decodes by whoever makes them. `loaded`: where a state from the store gave the
+    beginning, `held`: what is needed to put the prompt's end there.
     """
 
     def __init__(
-        self, tree: Tree, number: int, prompt: Prompt, plan: Plan, branch: Branch, reuse: Reuse, room: int, clock: Clock
+        self,
+        tree: Tree,
+        number: int,
+        prompt: Prompt,
+        plan: Plan,
+        branch: Branch,
+        reuse: Reuse,
+        room: int,
+        clock: Clock,
+        loaded: Loaded | None = None,
+        refused: Refused | None = None,
     ) -> None:
         self.number = number
         self.prompt = prompt
         self.plan = plan
         self.branch = branch
         self.clock = clock
+        self.loaded = loaded
+        self.held: Held | None = None
+        self._refused = refused
         self._tree = tree
         self._reuse = reuse
         self._ends = {step.end: step for step in plan.steps if step.begin < step.end}
@@ -104,6 +120,11 @@ class Job:
         with self.clock.phase("save"):
             self._saves += self._tree.save(self)
 
+    def prompt_ended(self, logits: npt.NDArray[np.float32]) -> None:
+        """The prompt has been evaluated, and `logits` follow it: its end may go to the store when the job is over."""
+        with self.clock.phase("save"):
+            self._tree.hold(self, logits)
+
     def generated(self, token: int) -> None:
         """The answer goes on with `token`, which is to be evaluated next."""
         self._known[self._length] = token
@@ -131,10 +152,12 @@ class Job:
             saves=self._saves,
             bytes=self._tree.store.bytes,
             seconds=self.clock.seconds(),
+            refused=self._refused,
         )
 
     def _restored(self) -> Restored | None:
         restore = self.plan.restore
         if restore is None or not restore.offset:
             return None
-        return Restored(restore.offset, "ram" if restore.source == "checkpoint" else "live")
+        source: Source = "ram" if restore.source == "checkpoint" else "live"
+        return Restored(restore.offset, self.loaded.source if self.loaded else source)

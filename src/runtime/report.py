@@ -38,6 +38,15 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A stored state of the first `offset` tokens that was not used, since it belongs to another model or context."""
+
+    offset: int
+    source: Source
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Excess:
     """Tokens evaluated beyond the ideal, for one reason."""
 
@@ -65,7 +74,8 @@ class Report:
 
     `ideal` is max(1, prompt length − longest common prefix with any earlier prompt of the engine). The excess adds up
     to max(0, evaluated − ideal). `breaks` counts batch boundaries forced inside the prompt, `saves` states taken,
-    `bytes` what all stored checkpoints hold when the request ends.
+    `bytes` what all checkpoints hold when the request ends. A prompt that is stored as a whole is not evaluated at all.
+    `refused`: what the store has of the prompt and may not give.
     """
 
     prompt_tokens: int
@@ -78,13 +88,15 @@ class Report:
     saves: int
     bytes: int
     seconds: Seconds
+    refused: Refused | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, keys as promised in the documentation."""
         data = asdict(self)
         data["excess"] = [asdict(excess) for excess in self.excess]
-        if self.restored is not None:
-            data["restored"] = {"offset": self.restored.offset, "from": self.restored.source}
+        for name in ("restored", "refused"):
+            if data[name] is not None:
+                data[name]["from"] = data[name].pop("source")
         return data
 
 
@@ -114,7 +126,8 @@ class Reuse:
     """What a request found when it came, all in tokens.
 
     `shared`: with earlier prompts. `start`: where evaluation began. `lost`: offsets of this prompt where a state was
-    given up, refused or could not be used, and why. `media`: those of the prompt.
+    given up, refused or could not be used, and why. `foreign`: leading tokens that another process evaluated, so that
+    no state inside them was ever saved here. `media`: those of the prompt.
     """
 
     prompt_tokens: int
@@ -122,6 +135,7 @@ class Reuse:
     start: int
     lost: Mapping[int, Reason]
     media: Sequence[MediaChunk] = ()
+    foreign: int = 0
 
     @property
     def ideal(self) -> int:
@@ -135,8 +149,11 @@ class Reuse:
         to be evaluated again comes last.
         """
         unfinished = "an earlier request with this prefix has not finished its prefill"
+        reason, detail = self._missing_state(where)
+        inherited = self.foreign if reason == "state-missing" else 0
         stretches: tuple[tuple[int, tuple[Reason, str]], ...] = (
-            (self.shared.evaluated, self._missing_state(where)),
+            (min(inherited, self.shared.evaluated), ("restart", f"{detail}, the state of {inherited} was inherited")),
+            (self.shared.evaluated, (reason, detail)),
             (self.shared.prompted, ("cancelled", unfinished)),
             (self.start + evaluated, ("state-missing", "evaluated again after a decode that failed")),
         )

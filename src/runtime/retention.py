@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import final
 
 from planner import State
 from planner.expectation.weights import BRANCHES
+from runtime.archive import Archive
 from runtime.branch import Branch
 from runtime.checkpoint import CheckpointStore
 from runtime.errors import StateError
@@ -20,11 +22,15 @@ class Retention:
 
     A state that is kept needs the attention cells of its tokens, so one branch at least that has these tokens stays;
     the states of a recurrent memory are whole. Branches of a dense memory stay as long as there is room.
-    `returns`: what the plan of each prompt in evaluation expects of the states it saves.
+    `returns`: what the plan of each prompt in evaluation expects of the states it saves. What a branch could go on from
+    is put into the `archive` before its cells or its sequence are given up.
     """
 
-    def __init__(self, pool: Pool, store: CheckpointStore, history: PromptHistory) -> None:
+    def __init__(
+        self, pool: Pool, store: CheckpointStore, history: PromptHistory, archive: Archive | None = None
+    ) -> None:
         self.pool = pool
+        self.archive = archive
         self.store = store
         self.history = history
         self.returns: dict[int, Mapping[int, float]] = {}
@@ -101,6 +107,7 @@ class Retention:
         needing = self.needing()
         # Dense branches have no states, and the one used least recently is the first.
         branch = min(idle, key=lambda b: (b is self.pool.tip, sum(map(self._worth, needing[b]))))
+        self._put_away(branch, needing[branch])
         self.lose_past(branch, 0)
         self.pool.drop(branch)
         return True
@@ -124,7 +131,10 @@ class Retention:
             if needing[branch][-1].offset < branch.length:
                 self._go_back(branch, needing[branch][-1])
                 return True
-        self.store.give_up(self._least([needing[branch][-1] for branch in idle]).identity, "evicted")
+        least = self._least([needing[branch][-1] for branch in idle])
+        self._put_away(next(branch for branch in idle if least in needing[branch]), [least])
+        if least.identity in self.store.states:
+            self.store.give_up(least.identity, "evicted")
         return True
 
     def _shorten(self, idle: Sequence[Branch], number: int) -> None:
@@ -132,6 +142,8 @@ class Retention:
         branch = next((branch for branch in idle if self.pool.own_cells(branch)), idle[0])
         own = self.pool.own_cells(branch)
         length = branch.whole(branch.length - min(number, own)) if own else 0
+        self._put_away(branch, [])
+        length = min(length, branch.length)
         self.lose_past(branch, length)
         if length:
             branch.cut(length)
@@ -146,6 +158,32 @@ class Retention:
         for state in self.needing()[branch]:
             if state.offset > length:
                 self.store.give_up(state.identity, "evicted")
+
+    @contextmanager
+    def scratch(self, spared: Branch) -> Iterator[Branch | None]:
+        """An empty branch inside the block, for which another one than `spared` may have to go; None without any."""
+        if not self.pool.has_free_sequence and not self.free_sequence(spared):
+            yield None
+            return
+        branch = self.pool.new()
+        try:
+            yield branch
+        finally:
+            self.pool.drop(branch)
+
+    def _put_away(self, branch: Branch, states: Sequence[State]) -> None:
+        """Store a branch, about to be given up, as it was at the end of its prompt or at the last of its states."""
+        if self.archive is None:
+            return
+        if self.pool.memory.kind == "dense":
+            end = self.history.length(branch.used)
+            if branch.length >= end and not self.archive.has(branch.tokens[:end]):
+                branch.cut(end)
+                self.archive.keep(branch)
+        elif states and not self.archive.has(self.store[states[-1].identity].tokens):
+            self._go_back(branch, states[-1])
+            if branch.length:
+                self.archive.keep(branch)
 
     def _go_back(self, branch: Branch, state: State) -> None:
         """Free the cells of an idle branch past a state."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import final
 
-from planner import Budget, Costs, Divergence, Existing, Planner, PlanRequest, PolicyName, Restore, States
+from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
+from planner.restoring import restore_of
+from runtime.archive import Archive, Loaded
 from runtime.branch import Branch
 from runtime.checkpoint import CheckpointStore
 from runtime.errors import ContextFull, StateError
@@ -16,8 +19,9 @@ from runtime.llama import Context
 from runtime.memory import Memory
 from runtime.pool import Pool
 from runtime.prompt import Prompt
-from runtime.report import Clock, Reuse
+from runtime.report import Clock, Refused, Reuse
 from runtime.retention import Retention
+from runtime.store.record import Logits
 
 
 @final
@@ -26,16 +30,25 @@ class Tree:
 
     A prompt goes on from the best state anywhere in it. Where it parts from a branch that something else needs, that
     branch is left as it is and a copy goes on, which shares its cells. `store` and `budget` hold for the whole tree.
+    An `archive` has full states beside that, of ends of prompts and of what had to give way, within its own budgets.
     Not for use by several threads at once.
     """
 
     def __init__(
-        self, context: Context, memory: Memory, fingerprint: bytes, *, policy: PolicyName, budget: Budget
+        self,
+        context: Context,
+        memory: Memory,
+        fingerprint: bytes,
+        *,
+        policy: PolicyName,
+        budget: Budget,
+        archive: Archive | None = None,
     ) -> None:
         self.context = context
         self.memory = memory
         self.policy = policy
         self.budget = budget
+        self.archive = archive
         # One micro-batch a decode where a window slides: see `Branch`.
         self.n_batch = context.n_ubatch if memory.slides else context.n_batch
         self.jobs: list[Job] = []
@@ -46,7 +59,9 @@ class Tree:
         self.history = PromptHistory()
         self.pool = Pool(self.context, self.memory, self._fingerprint)
         self.store = CheckpointStore(States(self.history.common), self.budget)
-        self._retention = Retention(self.pool, self.store, self.history)
+        self._retention = Retention(self.pool, self.store, self.history, self.archive)
+        # Leading tokens of each prompt that another process evaluated.
+        self._foreign: dict[int, int] = {}
         self._planner = Planner()
 
     def begin(
@@ -79,12 +94,15 @@ class Tree:
         job = self._start(prompt, number, shared, request, session, room, clock)
         while (missing := self._missing()) > 0 and self._retention.free_cells(missing):
             pass
-        if job.plan.steps[0].begin == job.plan.steps[0].end:
+        if job.plan.steps and job.plan.steps[0].begin == job.plan.steps[0].end:
             job.save()
         return job
 
     def reset(self) -> None:
-        """Forget everything evaluated, saved and learned. Raises ValueError while requests are in evaluation."""
+        """Forget everything evaluated, saved and learned; the archive stays.
+
+        Raises ValueError while requests are in evaluation.
+        """
         if self.jobs:
             raise ValueError("requests are in evaluation")
         self.context.clear()
@@ -138,6 +156,21 @@ class Tree:
         self.pool.tip = job.branch if job.branch.length else None
         self._retention.prune()
 
+    def hold(self, job: Job, logits: Logits) -> None:
+        """A job is at the end of its prompt, which `logits` follow: take what `put_away` needs of this moment."""
+        if self.archive is not None:
+            job.held = self.archive.hold(job.branch, logits, moves_on=job.owed > 0)
+
+    def put_away(self, job: Job) -> None:
+        """Store the end of the prompt of a job that is over, or where it was cut off; the next call after `finish`.
+
+        It takes time for which nobody should wait: the client has its answer before.
+        """
+        if self.archive is not None:
+            held, job.held = job.held, None
+            scratch = partial(self._retention.scratch, job.branch)
+            self.archive.put_away(job.branch, job.prompt.tokens.size, held, scratch)
+
     def relieve(self) -> bool:
         """Drop all that is idle, as the last resort of a memory without room; whether that was anything."""
         idle = self.pool.idle()
@@ -156,14 +189,16 @@ class Tree:
         if self.memory.kind != "recurrent":
             assert all(self._retention.holders().values()), "the cells of a state are gone"
         assert not self._missing(), "more cells were promised than there are"
+        if self.archive is not None:
+            self.archive.check_integrity([job.held for job in self.jobs if job.held is not None])
         for job in self.jobs:
             assert job.branch.common(job.known) == job.branch.length, "a branch has tokens of another request"
 
-    def _missing(self) -> int:
-        """Cells that are held or promised to jobs beyond those there are."""
+    def _missing(self, more: int = 0) -> int:
+        """Cells that are held or promised to jobs, and so many more, beyond those there are."""
         if self.memory.kind == "recurrent":
             return 0
-        return max(0, self.pool.cells() + sum(job.owed for job in self.jobs) - self.context.n_ctx)
+        return max(0, self.pool.cells() + sum(job.owed for job in self.jobs) + more - self.context.n_ctx)
 
     def _can_take(self, room: int) -> bool:
         """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
@@ -198,33 +233,71 @@ class Tree:
         self, prompt: Prompt, number: int, shared: Shared, request: PlanRequest, session: str, room: int, clock: Clock
     ) -> Job:
         """Plan, and be where the plan begins. A state that proves unusable is given up and planned around."""
-        states = self.store.states
+        states, adaptive = self.store.states, self.policy == "adaptive"
+        loaded = refused = None
+        if self.archive is not None:
+            with clock.phase("restore"):
+                seen = states.seen_from(number, branches=adaptive)
+                loaded, refused = self._load(self.archive, self._as_seen(request, prompt, shared, seen), prompt)
         while True:
-            seen = states.seen_from(number, branches=self.policy == "adaptive")
+            seen = states.seen_from(number, branches=adaptive)
             lost = states.lost(number)
             with clock.phase("plan"):
                 request = self._as_seen(request, prompt, shared, seen)
-                plan = self._planner.plan(request, session=session, tools=prompt.tools)
+                if loaded is not None:
+                    length = loaded.branch.length
+                    request = replace(request, common_prefix=max(request.common_prefix, length), live=length)
+                plan = self._plan(request, prompt, session)
             with clock.phase("restore"):
                 try:
-                    branch = self._branch_at(plan.restore, prompt)
+                    branch = loaded.branch if loaded else self._branch_at(plan.restore, prompt)
                     break
                 except StateError:
                     self._retention.drop_orphans()
                     self._retention.prune()
-        reuse = Reuse(prompt.tokens.size, shared, branch.length, lost, prompt.media)
+        foreign = self._foreign.get(shared.nearest, 0) if shared.nearest is not None else 0
+        self._foreign[number] = branch.length if loaded and loaded.foreign else min(foreign, branch.length)
+        reuse = Reuse(prompt.tokens.size, shared, branch.length, lost, prompt.media, foreign)
         spared = self._retention.ways_back()
         plan = replace(plan, evict=tuple(e for e in plan.evict if e.identity not in spared))
-        job = Job(self, number, prompt, plan, branch, reuse, room, clock)
+        job = Job(self, number, prompt, plan, branch, reuse, room, clock, loaded, refused)
         branch.used = number
         self.jobs.append(job)
         self.pool.busy.add(branch)
-        self._retention.returns[number] = plan.returns
+        known = {existing.offset: existing.returns for existing in seen.values() if not existing.beside}
+        self._retention.returns[number] = plan.returns if plan.steps else known
         others = states.seen_from(number, branches=True)
         kept = seen | {identity: others[identity] for identity in spared & others.keys()}
         self.store.drop(states.begin(plan, number, kept))
         self._retention.prune()
         return job
+
+    def _load(self, archive: Archive, request: PlanRequest, prompt: Prompt) -> tuple[Loaded | None, Refused | None]:
+        """The state in the archive that a prompt goes on from, if that is better than what the tree has."""
+        restore, loaded = restore_of(request), None
+        begin = restore.offset if restore else 0
+        matches, refusal = archive.find(prompt.tokens, begin)
+        for match in matches:
+            while self._missing(match.n_tokens) > 0 and self._retention.free_cells(self._missing(match.n_tokens)):
+                pass
+            branch = self._new_branch()
+            loaded = archive.load(match, prompt.tokens, branch)
+            if loaded is not None:
+                begin = loaded.branch.length
+                break
+            self.pool.drop(branch)
+        if refusal is None or refusal.n_tokens <= begin:
+            return loaded, None
+        return loaded, Refused(*refusal)
+
+    def _plan(self, request: PlanRequest, prompt: Prompt, session: str) -> Plan:
+        """What the planner says; nothing is to be done if the live state is that of the whole prompt, with logits."""
+        n = prompt.tokens.size
+        if request.live != n:
+            return self._planner.plan(request, session=session, tools=prompt.tools)
+        kept = tuple(sorted(existing.offset for existing in request.existing if not existing.beside))
+        why = "all of the prompt is stored, and the logits after it"
+        return Plan(request.policy, request.memory, n, Restore(n, why, "live"), (), (), kept, 0.0, 0.0)
 
     def _as_seen(
         self, request: PlanRequest, prompt: Prompt, shared: Shared, seen: Mapping[str, Existing]

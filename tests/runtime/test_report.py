@@ -32,6 +32,7 @@ def test_the_report_has_the_promised_keys():
         "saves": 2,
         "bytes": 3,
         "seconds": dict.fromkeys(("render", "tokenize", "plan", "restore", "prefill", "save", "decode"), 0.0),
+        "refused": None,
     }
 
 

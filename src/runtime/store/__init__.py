@@ -9,6 +9,7 @@ from runtime.store.disk import DiskTier
 from runtime.store.errors import StateRefused, TierError, TierFull
 from runtime.store.identity import FORMAT_VERSION, Identity, identify
 from runtime.store.name import Medium, Name
+from runtime.store.options import StoreOptions
 from runtime.store.tier import Tier, TierStatus
 from runtime.store.tiers import Entry, Found, Match, Refusal, Store, StoreStatus
 
@@ -24,6 +25,7 @@ __all__ = [
     "Refusal",
     "StateRefused",
     "Store",
+    "StoreOptions",
     "StoreStatus",
     "Tier",
     "TierError",

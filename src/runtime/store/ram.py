@@ -109,11 +109,12 @@ class RamTier:
         """Give up everything and free the memory."""
         self._held.clear()
         self._spare.clear()
+        self._lent.clear()
 
-    def check_integrity(self) -> None:
-        """Raise AssertionError unless the books are right and the budget is kept."""
+    def check_integrity(self, loans: int = 0) -> None:
+        """Raise AssertionError unless the books are right, `loans` are open, and the budget is kept."""
         assert self.bytes <= self.bytes_limit, "too many bytes"
-        assert not self._lent, "a buffer is on loan"
+        assert len(self._lent) == loans, "a buffer is on loan, or was given back by nobody"
         buffers = [slot.buffer for _, slot in self._held.values()] + self._spare
         assert len({id(buffer) for buffer in buffers}) == len(buffers), "a buffer serves twice"
         for name, (record, slot) in self._held.items():

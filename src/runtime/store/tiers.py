@@ -99,6 +99,19 @@ class Store(Closing):
         self._ram = RamTier(ram_bytes, self._evict)
         self._unwritten: dict[Name, set[Source]] = {}
         self._problems: dict[tuple[Source, _Work], str] = {}
+        self.loans = 0
+
+    @property
+    def ram_bytes(self) -> int:
+        """What the RAM tier may hold: no state is larger."""
+        return self._ram.bytes_limit
+
+    def name(self, tokens: Sequence[int] | Tokens, media: Sequence[Medium] = ()) -> Name:
+        """What the state after all of `tokens` is called. Raises ValueError where none can be."""
+        key = prefix_keys(tokens, [len(tokens)], media).get(len(tokens))
+        if key is None:
+            raise ValueError(f"no state can be stored after {len(tokens)} tokens")
+        return Name(self._digest, len(tokens), key)
 
     def find(
         self, tokens: Sequence[int] | Tokens, media: Sequence[Medium] = (), *, at_most: int | None = None
@@ -117,6 +130,20 @@ class Store(Closing):
         if other is None or (matches and other[0].n_tokens <= matches[0].n_tokens):
             return Found(matches, None)
         return Found(matches, self._refusal(*other))
+
+    def size(self, match: Match) -> int:
+        """Bytes to be read to load it. Raises `StateRefused` and `TierError`."""
+        if match.name in self._ram:
+            return self._ram[match.name].size
+        with self._watched(match.source, "reading"):
+            return self._tiers[match.source].head(match.name).size
+
+    def has(self, tokens: Sequence[int] | Tokens, media: Sequence[Medium] = (), *, logits: bool = False) -> bool:
+        """Whether the state after all of `tokens` is in RAM, with its `logits` if so asked, or in another tier."""
+        name = self.name(tokens, media)
+        if name in self._ram and (not logits or self._ram[name].logits is not None):
+            return True
+        return any(name in self._names(tier) for tier in self._tiers.values())
 
     def load(self, match: Match) -> Entry:
         """The state that `find` found. Others may give way to it. Raises `StateRefused` and `TierError`."""
@@ -166,10 +193,7 @@ class Store(Closing):
         `size` is more than the RAM tier may hold, ValueError for no tokens and for a state inside media, and what
         `write` raises.
         """
-        key = prefix_keys(tokens, [len(tokens)], media).get(len(tokens))
-        if key is None:
-            raise ValueError(f"no state can be stored after {len(tokens)} tokens")
-        name = Name(self._digest, len(tokens), key)
+        name = self.name(tokens, media)
         if name in self._ram and (logits is None or self._ram[name].logits is not None):
             return False
         slot = self._ram.lend(size, 0 if logits is None else logits.nbytes)
@@ -182,10 +206,28 @@ class Store(Closing):
         self._unwritten[name] = set(self._tiers)
         return True
 
+    def borrow(self, size: int) -> Slot:
+        """Memory of the RAM tier for something else, until `give_back`; states give way to it. Raises `TierFull`."""
+        slot = self._ram.lend(size, 0)
+        self.loans += 1
+        return slot
+
+    def give_back(self, slot: Slot) -> None:
+        """End a loan."""
+        self._ram.give_back(slot)
+        self.loans -= 1
+
     def flush(self) -> None:
         """Write what is only in RAM to the other tiers: what they take survives the process from then on."""
+        for _ in self.flushing():
+            pass
+
+    def flushing(self) -> Iterator[None]:
+        """`flush` in steps of one state, for who has better to do; each is tried once."""
         for record in self._ram:
-            self._write(record)
+            if record.name in self._unwritten:
+                self._write(record)
+                yield
 
     def status(self) -> StoreStatus:
         """How each tier is doing. A tier in another process or machine is asked."""
@@ -194,7 +236,7 @@ class Store(Closing):
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless the books are right and every tier keeps its budget."""
-        self._ram.check_integrity()
+        self._ram.check_integrity(self.loans)
         assert all(name in self._ram for name in self._unwritten), "a state to be written is gone"
         for status in self.status().tiers:
             assert status.bytes is None or status.bytes <= status.bytes_limit, f"too many bytes in {status.tier}"
@@ -204,6 +246,7 @@ class Store(Closing):
         self.flush()
         self._unwritten.clear()
         self._ram.clear()
+        self.loans = 0
         for tier in self._tiers.values():
             tier.close()
 

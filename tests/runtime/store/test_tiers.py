@@ -282,6 +282,48 @@ def test_states_are_shared_through_redis_and_a_dead_one_costs_only_them(redis_se
         assert ours.status().degraded == ("redis",)
 
 
+def test_memory_on_loan_counts_and_states_give_way_to_it(store):
+    save(store, 100)
+    save(store, 200)
+    slot = store.borrow(15_000)
+    store.check_integrity()
+    assert found(store, TOKENS) == [(200, "ram"), (100, "disk")]
+    with pytest.raises(TierFull):
+        store.borrow(15_001)
+    store.give_back(slot)
+    store.check_integrity()
+    save(store, 300, size=29_000)
+
+
+def test_a_state_is_known_to_be_stored_wherever_it_is(store):
+    assert not store.has(TOKENS[:100])
+    save(store, 100)
+    assert store.has(TOKENS[:100])
+    assert not store.has(TOKENS[:100], logits=True)
+    assert not store.has(TOKENS[:99])
+    for n in (200, 300, 400):
+        save(store, n)
+    assert found(store, TOKENS[:100]) == [(100, "disk")]
+    assert store.has(TOKENS[:100])
+
+
+def test_what_a_load_reads_is_known_before(store):
+    save(store, 100, logits=np.zeros(100, dtype=np.float32))
+    store.flush()
+    assert [store.size(match) for match in store.find(TOKENS).matches] == [4096 + 10_000 + 400] * 2
+
+
+def test_a_flush_can_be_left_after_any_state(store, disk):
+    for n in (100, 200, 300):
+        save(store, n, size=5000)
+    for _ in store.flushing():
+        break
+    assert len(disk.names()) == 1
+    store.flush()
+    assert len(disk.names()) == 3
+    assert list(store.flushing()) == []
+
+
 class Chats(RuleBasedStateMachine):
     """Saves, loads, flushes, restarts and damage in any order, against a dictionary that forgets nothing."""
 

@@ -1,0 +1,201 @@
+"""Full states of a tree's branches in a store: what outlasts their cells, their sequences and the process."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Final, NamedTuple, final
+
+from planner import Costs
+from runtime.branch import Branch
+from runtime.checkpoint import Checkpoint
+from runtime.errors import StateError
+from runtime.llama import State
+from runtime.prefix import Tokens
+from runtime.rates import Rate
+from runtime.report import Report, Source
+from runtime.store import Match, Refusal, StateRefused, Store, TierError, TierFull
+from runtime.store.ram import Slot
+from runtime.store.record import Logits
+
+_log = logging.getLogger("runtime.store")
+
+Scratch = Callable[[], AbstractContextManager[Branch | None]]
+"""Gives an empty branch, if there is room for one, that is dropped after the block."""
+
+_ASSUMED: Final[dict[Source, float]] = {"ram": 2e-10, "disk": 1e-9, "redis": 4e-9}
+"""Seconds to load a byte until it has been measured: about the figures of docs/store.md."""
+
+
+@final
+class Held(NamedTuple):
+    """What is needed to store the end of a prompt once its answer is complete.
+
+    Of a memory that can go back to it by itself, or that stays there, the logits are enough.
+    """
+
+    logits: Logits
+    checkpoint: Checkpoint | None = None
+    slot: Slot | None = None
+
+
+@final
+class Loaded(NamedTuple):
+    """A branch in a state from the store; `logits` follow the prompt if that is all of it.
+
+    `foreign`: another process evaluated it.
+    """
+
+    branch: Branch
+    source: Source
+    logits: Logits | None
+    foreign: bool
+
+
+@final
+class Archive:
+    """Moves full states between branches and a store.
+
+    What goes wrong costs the state, never a request. Like the store not for use by several threads at once.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._ours: set[str] = set()
+        self._token = Rate(Costs().seconds_per_token)
+        self._byte = {source: Rate(seconds) for source, seconds in _ASSUMED.items()}
+        self._has_complained = False
+
+    def observe(self, report: Report) -> None:
+        """Learn from a request how long tokens take."""
+        self._token.observe(report.seconds.prefill, report.evaluated)
+
+    def find(self, tokens: Tokens, restorable: int) -> tuple[list[Match], Refusal | None]:
+        """States of a prompt, of which `restorable` tokens are at hand, that save more than loading them costs.
+
+        The longest first. The refusal is the store's.
+        """
+        if tokens.min() < 0:
+            return [], None
+        found = self.store.find(tokens)
+        return [match for match in found.matches if self._pays(match, restorable)], found.refusal
+
+    def _pays(self, match: Match, restorable: int) -> bool:
+        if match.n_tokens <= restorable:
+            return False
+        with suppress(StateRefused, TierError):
+            seconds = self.store.size(match) * self._byte[match.source].value
+            return (match.n_tokens - restorable) * self._token.value > seconds
+        return False
+
+    def load(self, match: Match, tokens: Tokens, branch: Branch) -> Loaded | None:
+        """Put a state of the prompt `tokens` into an empty branch; None, and the branch is empty, if it cannot be had.
+
+        One of the whole prompt is of use only with its logits, or if the memory can be cut by a token.
+        """
+        begin = time.perf_counter()
+        try:
+            entry = self.store.load(match)
+            _fill(branch, entry.state, tokens[: match.n_tokens])
+            if match.n_tokens == tokens.size and entry.logits is None:
+                branch.cut(tokens.size - 1)
+        except (StateRefused, TierError, StateError) as error:
+            _log.info("a stored state is passed over: %s", error, extra={"tier": match.source})
+            branch.clear()
+            return None
+        self._byte[match.source].observe(time.perf_counter() - begin, entry.state.size)
+        logits = entry.logits if branch.length == tokens.size else None
+        return Loaded(branch, match.source, logits, match.name.key not in self._ours)
+
+    def hold(self, branch: Branch, logits: Logits, *, moves_on: bool) -> Held | None:
+        """What `keep` will need of this moment, the end of a prompt; None if its state is stored or has no room."""
+        if branch.tokens.min() < 0 or self.store.has(branch.tokens, logits=True):
+            return None
+        whole = branch.context.state_size(branch.sequence, partial=False) + logits.nbytes
+        if whole > self.store.ram_bytes:
+            self._complain(whole)
+            return None
+        if not moves_on or branch.memory.kind == "dense":
+            return Held(logits)
+        size = branch.state_size
+        try:
+            slot = self.store.borrow(size)
+        except TierFull:
+            return None
+        return Held(logits, branch.save(slot.buffer[:size]), slot)
+
+    def has(self, tokens: Tokens) -> bool:
+        """Whether the state after exactly these tokens is stored."""
+        return self.store.has(tokens)
+
+    def put_away(self, branch: Branch, end: int, held: Held | None, scratch: Scratch) -> None:
+        """Store what a branch was after the `end` tokens of its prompt, with what was `held` of that moment.
+
+        One that has not come so far is stored as it is. One that went on is copied, and the copy taken back. What was
+        held is given back.
+        """
+        if 0 < branch.length <= end:
+            self.keep(branch, held.logits if held and branch.length == end else None)
+        elif branch.length and held is not None:
+            with scratch() as copy, suppress(StateError):
+                if copy is not None:
+                    _take_back(copy, branch, held.checkpoint, end)
+                    self.keep(copy, held.logits)
+        if held is not None and held.slot is not None:
+            self.store.give_back(held.slot)
+
+    def keep(self, branch: Branch, logits: Logits | None = None) -> None:
+        """Store the state that a branch is in, unless that is done."""
+        if branch.tokens.min() < 0 or self.store.has(branch.tokens, logits=logits is not None):
+            return
+        context, sequence = branch.context, branch.sequence
+        size = context.state_size(sequence, partial=False)
+
+        def write(buffer: State) -> int:
+            return context.save_state(sequence, partial=False, into=buffer).size
+
+        try:
+            self.store.save(branch.tokens, size, write, logits=logits)
+        except TierFull:
+            self._complain(size)
+        else:
+            self._ours.add(self.store.name(branch.tokens).key)
+
+    def check_integrity(self, held: Sequence[Held]) -> None:
+        """Raise AssertionError unless the store is right, and lends what is `held` and nothing else."""
+        assert self.store.loans == sum(one.slot is not None for one in held), "memory was lent and not given back"
+        self.store.check_integrity()
+
+    def _complain(self, size: int) -> None:
+        if not self._has_complained:
+            self._has_complained = True
+            _log.warning(
+                "a state of %d bytes is not stored, ram holds %d", size, self.store.ram_bytes, extra={"tier": "ram"}
+            )
+
+
+def _take_back(copy: Branch, source: Branch, checkpoint: Checkpoint | None, length: int) -> None:
+    """Make of an empty branch what `source` was after `length` tokens. Raises `StateError`."""
+    if checkpoint is None:
+        copy.follow(source)
+        copy.cut(length)
+        return
+    if copy.memory.kind == "recurrent":
+        copy.assume(checkpoint.tokens, checkpoint.positions)
+    else:
+        copy.follow(source)
+    copy.restore(checkpoint)
+
+
+def _fill(branch: Branch, state: State, tokens: Tokens) -> None:
+    """Put the full state after `tokens` into an empty branch. Raises `StateError` and leaves it unsettled."""
+    branch.settled = False
+    if not branch.context.load_state(state, branch.sequence, partial=False):
+        raise StateError(tokens.size, "llama.cpp refuses its bytes, or has no room for them")
+    last = branch.context.position_range(branch.sequence)[1]
+    if last != tokens.size - 1:
+        raise StateError(tokens.size, f"its bytes end at position {last}")
+    branch.append(tokens)
+    branch.settled = True
