@@ -60,9 +60,8 @@ def situate(request: PlanRequest, begin: int) -> Situation:
 
 
 def _overhead(step: Step, request: PlanRequest) -> float:
-    if step.save:
-        return request.price_of(step.end)
-    return request.costs.per_break if step.begin < step.end and request.breaks(step.end) else 0.0
+    forced = step.begin < step.end and request.breaks(step.end)
+    return forced * request.costs.per_break + step.save * request.costs.per_save
 
 
 def _dense_plan(request: PlanRequest, restore: Restore | None, begin: int) -> Plan:

@@ -203,7 +203,16 @@ def test_every_break_pays_for_itself(request: PlanRequest) -> None:
         if offset < request.prompt_tokens:
             without = prior.replay([kept for kept in made.kept if kept != offset])
             gain = prior.rate * (without - prior.replay(made.kept)) * request.costs.seconds_per_token
-            assert gain >= request.costs.per_break + request.costs.per_save - 1e-9
+            assert gain >= request.price_of(offset) - 1e-9
+
+
+def test_around_media_the_evaluation_pauses_anyway_and_a_state_there_costs_no_break() -> None:
+    request = PlanRequest(900, tuple(Candidate(at, "user_start") for at in (100, 300)), forbidden=((100, 300),))
+    assert [request.breaks(at) for at in (99, 100, 300, 301, 900)] == [True, False, False, True, False]
+    made = plan(replace(request, costs=Costs(per_break=1000.0)))
+    assert set(made.saves) <= {100, 300, 900}
+    assert 300 in made.saves
+    assert made.overhead_seconds == pytest.approx(len(made.saves) * request.costs.per_save)
 
 
 def test_nothing_but_the_chosen_policy_is_worked_out_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,8 @@ def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) 
         return None
     costs, kept = request.costs, sorted(chosen)
     gains = {offset: prior.replay([o for o in kept if o != offset]) - prior.replay(kept) for offset in new}
-    surplus = {offset: prior.rate * gains[offset] * costs.seconds_per_token - request.price_of(offset) for offset in new}
+    rate = prior.rate * costs.seconds_per_token
+    surplus = {offset: rate * gains[offset] - request.price_of(offset) for offset in new}
     allowed = max(_UNNOTICED, _SHARE * (request.prompt_tokens - situation.begin) * costs.seconds_per_token)
     least = min(new, key=lambda offset: surplus[offset])
     if len(new) > 1 and sum(map(request.price_of, new)) > allowed:
