@@ -154,7 +154,8 @@ class PlanRequest:
     live: tokens the memory holds, if it can be continued as it is; it is used when no more than `common_prefix`, or
         when it can be cut (see `window`). None if the memory is empty or its state cannot be trusted.
     existing: the stored checkpoints, each offset once.
-    forbidden: half-open token ranges [begin, end) of media; a state may be saved at their ends, never inside.
+    forbidden: half-open token ranges [begin, end) of media; a state may be saved at their ends, never inside. Without a
+        candidate of kind `media_end` each of these ends is one.
     wanted: offsets that a client declared (a cache marker, a known static part).
     likely: where the next prompt is expected to part from this one, beside what the kinds of the candidates tell.
     block: common prefixes are known, and states of use, at multiples of so many tokens (1: at every token).

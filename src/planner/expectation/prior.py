@@ -132,8 +132,8 @@ def _spread(length: int, weight: float) -> list[Stretch]:
 def prior_of(request: PlanRequest, roles: Roles, trust: float = 1.0) -> Prior:
     """The prior that the roles of a prompt's offsets give, together with `trust` times what the request expects."""
     told = [Atom(likely.offset, trust * likely.weight) for likely in request.likely]
-    media = [end for _, end in request.forbidden if end > 0]
-    media += [c.offset for c in request.candidates if c.kind == "media_end"]
+    media = [c.offset for c in request.candidates if c.kind == "media_end"]
+    media = media or [end for _, end in request.forbidden if end > 0]
     wanted = [*request.wanted, *(c.offset for c in request.candidates if c.kind == "wanted")]
     for offsets, weight in ((set(media), EVENTS.media_end), (set(wanted), EVENTS.wanted)):
         told += [Atom(offset, weight / len(offsets)) for offset in offsets]

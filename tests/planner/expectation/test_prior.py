@@ -73,6 +73,12 @@ def test_declared_offsets_and_ends_of_media_weigh_more_than_their_neighbours() -
         assert prior.below(offset + 1)[0] - prior.below(offset)[0] > 0.05
 
 
+def test_of_an_image_in_pieces_the_end_that_is_named_has_all_the_weight() -> None:
+    pieces = ((400, 500), (502, 600))
+    prior = prior_for(1000, (Candidate(600, "media_end"),), forbidden=pieces)  # type: ignore[arg-type]
+    assert mass_at(prior, 600) > 0.05 > mass_at(prior, 500)
+
+
 def test_an_expected_divergence_weighs_at_its_offset() -> None:
     plain, told = prior_for(1000), prior_for(1000, likely=(Likely(333, 0.5),))  # type: ignore[arg-type]
     assert told.below(334)[0] - told.below(333)[0] > plain.below(334)[0] - plain.below(333)[0] + 0.1
