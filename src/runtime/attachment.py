@@ -61,8 +61,11 @@ class MediaChunk:
     number: int
     attachment: Attachment = field(repr=False)
 
-    def evaluate(self, context: Context, position: int, *, sequence: int = 0, n_batch: int) -> None:
-        """See `Attachment.evaluate`."""
+    def evaluate(self, context: Context, position: int, sequence: int, n_batch: int) -> None:
+        """Encode it and append it to a sequence, at most `n_batch` tokens at once; what is there must end there.
+
+        Raises as `PreparedMedia.evaluate`.
+        """
         self.attachment.evaluate(self.number, context, position, sequence, n_batch)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from runtime.attachment import MediaChunk
 from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
 from runtime.llama import Context, State, Stretch
@@ -150,6 +151,13 @@ class Branch:
         self.settled = False
         self.context.decode(Stretch(tokens, self.position(self.length), self.sequence, logits))
         self.append(tokens)
+        self.settled = True
+
+    def evaluate_media(self, tokens: Tokens, chunk: MediaChunk) -> None:
+        """Append media, for which `tokens` stand. Raises as `MediaChunk.evaluate` and leaves the branch unsettled."""
+        self.settled = False
+        chunk.evaluate(self.context, self.position(self.length), self.sequence, self.n_batch)
+        self.append(tokens, chunk.n_pos)
         self.settled = True
 
     def append(self, tokens: Tokens, n_pos: int | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from runtime.attachment import MediaChunk
 from runtime.report import Report
 from runtime.sampling import Finish, Logprob, Sampling
 
@@ -19,7 +20,8 @@ class Completion:
 
     `output` spells control tokens out, and ends before a stop text. `token_ids` are the prompt's, `output_ids` the
     answer's without the token that ended it. `logprobs` are the answer's, empty unless asked for. `logits`, of shape
-    (n_vocab,), follow the prompt; None unless asked for, or if it was cancelled.
+    (n_vocab,), follow the prompt; None unless asked for, or if it was cancelled. `media` are the prompt's, kept with
+    the logits for those who compare them.
     """
 
     report: Report
@@ -30,3 +32,4 @@ class Completion:
     sampling: Sampling
     logprobs: tuple[Logprob, ...] = field(repr=False, default=())
     logits: npt.NDArray[np.float32] | None = field(repr=False, default=None)
+    media: tuple[MediaChunk, ...] = field(repr=False, default=())

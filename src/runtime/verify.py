@@ -15,6 +15,7 @@ from runtime.completion import Completion
 from runtime.engine import Engine
 from runtime.llama import Context
 from runtime.prefix import as_tokens
+from runtime.prompt import Prompt
 from runtime.sampling import generate
 
 
@@ -58,8 +59,11 @@ class Verifier(Closing):
         self._branch = Branch(self._context, engine.memory, b"")
 
     def check(self, completion: Completion) -> Verdict:
-        """Run the completion's prompt cold and compare. Raises `DecodeError`."""
-        logits = self._evaluate(completion.token_ids)
+        """Run the completion's prompt cold and compare; with media it must have been asked for its logits.
+
+        Raises `DecodeError`.
+        """
+        logits = self._evaluate(completion, ())
         error = None if completion.logits is None else float(np.abs(logits - completion.logits).max())
         # The token that ended the answer was sampled too; after a stop text nothing more is.
         asked = len(completion.output_ids) + (completion.finish == "stop")
@@ -76,16 +80,21 @@ class Verifier(Closing):
     def _gap(self, completion: Completion, cold_ids: Sequence[int], index: int) -> float | None:
         if index >= min(len(cold_ids), len(completion.output_ids)):
             return None
-        logits = self._evaluate([*completion.token_ids, *cold_ids[:index]])
+        logits = self._evaluate(completion, cold_ids[:index])
         return float(logits[cold_ids[index]] - logits[completion.output_ids[index]])
 
-    def _evaluate(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """The logits after `ids`, from nothing."""
-        branch, tokens = self._branch, as_tokens(ids)
+    def _evaluate(self, completion: Completion, answer: Sequence[int]) -> npt.NDArray[np.float32]:
+        """The logits after the completion's prompt and `answer`, from nothing."""
+        branch, tokens = self._branch, as_tokens([*completion.token_ids, *answer])
+        prompt = Prompt(tokens, media=completion.media)
         branch.clear()
-        for begin in range(0, tokens.size, branch.n_batch):
-            batch = tokens[begin : begin + branch.n_batch]
-            branch.evaluate(batch, logits=begin + batch.size == tokens.size)
+        while (begin := branch.length) < tokens.size:
+            chunk = prompt.media_from(begin)
+            if chunk is not None and chunk.begin == begin:
+                branch.evaluate_media(tokens[begin : chunk.end], chunk)
+            else:
+                end = min(begin + branch.n_batch, chunk.begin if chunk else tokens.size)
+                branch.evaluate(tokens[begin:end], logits=end == tokens.size)
         return self._context.logits()
 
     def close(self) -> None:
