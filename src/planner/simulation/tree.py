@@ -7,7 +7,7 @@ request's prompt, serves a prompt that extends it and counts for nothing; answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.expectation.learning import Divergence, Planner
@@ -24,7 +24,7 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
     for i, prompt in enumerate(session.prompts):
         if main and not prompt.main:
             continue
-        nearest = _nearest(session, i, seen)
+        nearest = nearest_of(session, i, seen)
         shared = 0 if nearest is None else session.common(i, nearest)
         before = seen[-1] if seen else None
         tip = 0 if before is None else session.prompts[before].length
@@ -59,7 +59,8 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
         yield outcome_of(plan, request, sizes, first=first, bound=bound, reason=reason)
 
 
-def _nearest(session: Session, i: int, seen: list[int]) -> int | None:
+def nearest_of(session: Session, i: int, seen: Sequence[int]) -> int | None:
+    """Which of the prompts `seen` shares most with prompt i, None if there are none."""
     nearest = session.nearest(i)
     if nearest is None or nearest in seen:
         return nearest

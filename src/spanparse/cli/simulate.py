@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -90,7 +90,7 @@ def simulate(
             _advise(trace, played, bases[0], kind, display, as_json)
             return
         results = _replayed(played, bases, kind, main, display)
-    optimum = _optimum(played, counts, main) if kind == "line" else {}
+    optimum = _optimum(played, counts, kind, main)
     if as_json:
         write_json(_document(trace, results, optimum))
     else:
@@ -167,10 +167,25 @@ def _replayed(
     return list(sweep(sessions, bases, model, main=main, advance=advance))
 
 
-def _optimum(sessions: list[Session], counts: Sequence[int | None], main: bool) -> dict[int | None, int]:
-    from planner.simulation.sweep import least_on_a_line
+class _Optimum(NamedTuple):
+    """Tokens that anyone who knew the future would evaluate: at least `lower`, None if unknown, at most `upper`."""
 
-    return {count: least_on_a_line(sessions, count, main=main) for count in counts if count is not None}
+    lower: int | None
+    upper: int
+
+
+_UNKNOWN: Final = (None, None)
+
+
+def _optimum(
+    sessions: list[Session], counts: Sequence[int | None], model: Model, main: bool
+) -> dict[int | None, _Optimum]:
+    from planner.simulation.sweep import least_in_a_tree, least_on_a_line
+
+    known = [count for count in counts if count is not None]
+    if model == "line":
+        return {count: _Optimum(None, least_on_a_line(sessions, count, main=main)) for count in known}
+    return {count: _Optimum(*least_in_a_tree(sessions, count, main=main)) for count in known}
 
 
 def _plot(path: str, sessions: list[Session], base: PlanRequest, model: Model, main: bool) -> None:
@@ -187,14 +202,14 @@ def _plot(path: str, sessions: list[Session], base: PlanRequest, model: Model, m
         draft.write_text(plot(outcomes, title), encoding="utf-8")
 
 
-def _document(trace: str, results: list[Result], optimum: dict[int | None, int]) -> dict[str, Any]:
+def _document(trace: str, results: list[Result], optimum: dict[int | None, _Optimum]) -> dict[str, Any]:
     requests = results[0].totals.requests if results else 0
     rows = [
         {
             "policy": base.policy,
             "checkpoints": base.budget.checkpoints,
             **_row(totals),
-            "optimum": optimum.get(base.budget.checkpoints),
+            **dict(zip(("optimum_lower", "optimum"), optimum.get(base.budget.checkpoints, _UNKNOWN), strict=True)),
         }
         for base, totals in results
     ]
@@ -220,7 +235,7 @@ def _row(totals: Totals) -> dict[str, Any]:
     }
 
 
-def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | None, int]) -> None:
+def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | None, _Optimum]) -> None:
     numbers = ("K", "ratio", "optimum", "resets %", "> 4096 %", "saves", "p95", "p99", "seconds")
     table = new_table("policy", *numbers, right=numbers)
     for base, totals in results:
@@ -229,7 +244,7 @@ def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | 
             base.policy,
             "–" if base.budget.checkpoints is None else str(base.budget.checkpoints),
             f"{totals.ratio:.4f}",
-            "–" if best is None or not totals.bound else f"{best / totals.bound:.4f}",
+            _range(best, totals.bound),
             _share(totals.full_resets, totals.requests),
             _share(totals.replays_over_4096, totals.requests),
             f"{totals.saves_per_request:.2f}",
@@ -248,6 +263,13 @@ def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | 
     for base, totals in results:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in totals.reasons.items()) or "none"
         screen.print(f"{base.policy} {base.budget.checkpoints}: not continued: {reasons}", markup=False, soft_wrap=True)
+
+
+def _range(optimum: _Optimum | None, bound: int) -> str:
+    if optimum is None or not bound:
+        return "–"
+    ends = [f"{end / bound:.4f}" for end in optimum if end is not None]
+    return "–".join(dict.fromkeys(ends))
 
 
 def _share(count: int, of: int) -> str:

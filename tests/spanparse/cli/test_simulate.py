@@ -56,6 +56,13 @@ def test_the_json_has_every_key_of_the_contract(cli: Run, blocks: Path) -> None:
     assert row["bound"] <= row["optimum"] <= row["evaluated"]
 
 
+def test_in_a_tree_the_optimum_lies_between_two_bounds(cli: Run, blocks: Path) -> None:
+    options = ("--model", "tree", "--checkpoints", 0, "--checkpoints", 2)
+    for row in cli("simulate", blocks, *options, "--json").json["results"]:
+        assert row["bound"] <= row["optimum_lower"] <= row["optimum"] <= row["evaluated"]
+    assert cli("simulate", blocks, "--json").json["results"][0]["optimum_lower"] is None
+
+
 def test_policies_and_budgets_are_swept_in_one_call(cli: Run, blocks: Path) -> None:
     options = ("--policy", "adaptive", "--policy", "shallow", "--checkpoints", 1, "--checkpoints", 4)
     rows = cli("simulate", blocks, *options, "--json").json["results"]
