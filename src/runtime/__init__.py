@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ContextFull,
         DeadEnd,
         DecodeError,
+        EngineClosed,
         GrammarTooCostly,
         ModelError,
         RequestError,
@@ -26,14 +27,18 @@ if TYPE_CHECKING:
     from runtime.report import Report
     from runtime.requests import Request, read_requests
     from runtime.sampling import Sampling
+    from runtime.session import Session
+    from runtime.stream import AsyncStream, Stream
     from runtime.verify import Verdict, Verifier
 
 __all__ = [
+    "AsyncStream",
     "Completion",
     "ContextFull",
     "DeadEnd",
     "DecodeError",
     "Engine",
+    "EngineClosed",
     "GrammarTooCostly",
     "ModelError",
     "Projector",
@@ -42,8 +47,10 @@ __all__ = [
     "RequestError",
     "RunError",
     "Sampling",
+    "Session",
     "StateError",
     "StoreFull",
+    "Stream",
     "Verdict",
     "Verifier",
     "read_requests",
@@ -56,6 +63,7 @@ _MODULES = {
         "ContextFull",
         "DeadEnd",
         "DecodeError",
+        "EngineClosed",
         "GrammarTooCostly",
         "ModelError",
         "RequestError",
@@ -67,6 +75,8 @@ _MODULES = {
     "report": ("Report",),
     "requests": ("Request", "read_requests"),
     "sampling": ("Sampling",),
+    "session": ("Session",),
+    "stream": ("AsyncStream", "Stream"),
     "verify": ("Verdict", "Verifier"),
 }
 

@@ -1,13 +1,13 @@
-"""The engine: renders a conversation, plans its evaluation, executes the plan and reports."""
+"""The engine: renders conversations, and has them answered."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import final
-
-import numpy as np
-import numpy.typing as npt
 
 import planner
 import spanparse
@@ -16,18 +16,17 @@ from planner.expectation.learning import identity_of
 from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
-from runtime.errors import DecodeError, RequestError
-from runtime.job import Job
-from runtime.llama import Context, ContextOptions, Model, Stretch
-from runtime.logs import log_request
+from runtime.errors import RequestError
+from runtime.gate import Gate
+from runtime.llama import Context, ContextOptions, Model
 from runtime.memory import probe
 from runtime.prefix import Tokens, as_tokens
 from runtime.prompt import Prompt
-from runtime.report import Clock, Phase
+from runtime.report import Clock
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
 from runtime.sampling import GREEDY, Sampling
-from runtime.sampling.answer import Answer, Generated
-from runtime.sampling.sampler import Sampler
+from runtime.scheduler import Call, Outbox, Scheduler
+from runtime.stream import AsyncStream, Stream
 from runtime.tree import Tree
 from spanparse.tokens import LlamaVocabulary, token_map
 from spanparse.tokens.where import field_at
@@ -37,9 +36,6 @@ _DEFAULT_CHECKPOINTS = 8
 _MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
 _BRANCHES = 16
 """Other conversations that a memory keeps where only the bytes of checkpoints are limited."""
-
-_NO_ROOM = 1
-"""What `llama_decode` returns when it finds no cells."""
 
 
 def _known_policy(name: str) -> PolicyName:
@@ -65,15 +61,16 @@ def _sequences(model: Model, n_ctx: int, checkpoints: int | None, parallel: int)
 
 @final
 class Engine(Closing):
-    """One model with one line of conversation in its memory and checkpoints of that line.
+    """One model, and the conversations that its memory holds.
 
     `model` is the path of a GGUF file. `template` defaults to the one in it. `checkpoints` and `checkpoint_bytes` are
-    budgets that hold at every moment; with neither, eight checkpoints. `policy` is one of `planner.POLICIES`. The
-    other options are those of `ContextOptions`. `trust_content` lets text that came from a message hold control tokens.
+    budgets that hold at every moment; with neither, eight checkpoints. `policy` is one of `planner.POLICIES`. Up to
+    `parallel` requests are evaluated at once, in batches that they share; more wait. The other options are those of
+    `ContextOptions`. `trust_content` lets text that came from a message hold control tokens.
 
     Raises `ModelError`, `RequestError` for an unknown policy, and `spanparse.SourceError` without a template. An error
-    of a request leaves the engine usable.
-    Not for use by several threads at once.
+    of a request leaves the engine usable, and the other requests alone. All methods may be called from any thread;
+    once the engine is closed they raise `EngineClosed`.
     """
 
     def __init__(
@@ -89,56 +86,67 @@ class Engine(Closing):
         n_ubatch: int = ContextOptions.n_ubatch,
         n_threads: int | None = None,
         n_seq_max: int | None = None,
-        parallel: int = 1,
+        parallel: int = 4,
         exact: bool = False,
         trust_content: bool = False,
     ) -> None:
         if checkpoints is None and checkpoint_bytes is None:
             checkpoints = _DEFAULT_CHECKPOINTS
+        if parallel < 1:
+            raise ValueError(f"parallel must be at least 1, not {parallel}")
         self.policy = _known_policy(policy)
-        self.model = Model(model)
-        try:
+        with ExitStack() as opened:
+            self.model = opened.enter_context(Model(model))
             sequences = n_seq_max or _sequences(self.model, n_ctx, checkpoints, parallel)
             self.options = ContextOptions(n_ctx, n_batch, n_ubatch, n_threads, exact, sequences)
-            self._context = Context(self.model, self.options)
-        except BaseException:
-            self.model.close()
-            raise
-        try:
+            context = opened.enter_context(Context(self.model, self.options))
             self.template = template or spanparse.load_source(self.model.path)
-            self.memory = probe(self._context)
+            self.memory = probe(context)
             identity = fingerprint(self.model.path, self.options)
             budget = Budget(checkpoints, checkpoint_bytes)
-            self.tree = Tree(self._context, self.memory, identity, policy=self.policy, budget=budget)
+            self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
-        except BaseException:
-            self.close()
-            raise
+            self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel))
+            self._opened = opened.pop_all()
+        self._gate = Gate()
         self._trust_content = trust_content
 
     def generate(self, request: Request, *, logits: bool = False) -> Completion:
         """Answer a chat request. With `logits` the completion keeps those after the prompt.
 
-        Raises `spanparse.TemplateError` if the template refuses the conversation, and what `run_tokens` raises.
+        Raises `spanparse.TemplateError` if the template refuses the conversation, and what `run_tokens` raises. Where
+        the wait is interrupted the request is cancelled.
         """
-        # The vocabulary reads the model's memory, so a closed engine must stop here.
-        clock, _ = Clock(), self.model.pointer
-        with clock.phase("render"):
-            rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
-        with clock.phase("tokenize"):
-            tokens = token_map(
-                rendering, self._vocabulary, template=self.template.text, trust_content=self._trust_content
-            )
-        if tokens.has_media:
-            raise RequestError("messages", "hold media, and this engine evaluates text only")
-        prompt = Prompt(
-            as_tokens(tokens.ids),
-            # Nobody having said that a barrier moves, it is taken to stay.
-            tuple(Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places),
-            identity_of(request.tools),
-            lambda token: field_at(rendering, tokens, token),
-        )
-        return self._run(prompt, request, clock, logits)
+        prompt, clock = self._prompt(request)
+        return self._wait(self._ask(Call(prompt, request, clock, keep_logits=logits)))
+
+    async def agenerate(self, request: Request, *, logits: bool = False) -> Completion:
+        """As `generate`; cancelling the task cancels the request."""
+        prompt, clock = await asyncio.to_thread(self._prompt, request)
+        call = self._ask(Call(prompt, request, clock, keep_logits=logits, interruptible=True))
+        try:
+            return await asyncio.wrap_future(call.future)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+
+    def stream(self, request: Request, *, on_end: Callable[[Completion], object] | None = None) -> Stream:
+        """The text of the answer to a chat request while it grows.
+
+        `on_end` is given the completion when the reader comes to the end. Raises what `generate` raises; what goes
+        wrong later is raised to the reader.
+        """
+        prompt, clock = self._prompt(request)
+        return Stream(lambda outbox: self._ask(Call(prompt, request, clock, outbox=outbox, interruptible=True)), on_end)
+
+    def astream(self, request: Request, *, on_end: Callable[[Completion], object] | None = None) -> AsyncStream:
+        """As `stream`, for a coroutine; the request begins when the stream is first read."""
+
+        async def start(outbox: Outbox) -> Call:
+            prompt, clock = await asyncio.to_thread(self._prompt, request)
+            return self._ask(Call(prompt, request, clock, outbox=outbox, interruptible=True))
+
+        return AsyncStream(start, on_end)
 
     def run_tokens(
         self,
@@ -157,95 +165,55 @@ class Engine(Closing):
         part of the prompt whose state is known.
         """
         request = Request([], max_tokens=max_tokens, sampling=sampling, cancel_after_tokens=cancel_after_tokens)
-        return self._run(Prompt(as_tokens(tokens), tuple(candidates)), request, Clock(), logits)
+        prompt = Prompt(as_tokens(tokens), tuple(candidates))
+        if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
+            raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
+        return self._wait(self._ask(Call(prompt, request, Clock(), keep_logits=logits)))
 
     def reset(self) -> None:
-        """Forget all conversations, their checkpoints, all earlier prompts and what was learned from them."""
-        self.tree.reset()
+        """Forget all conversations, their checkpoints, all earlier prompts and what was learned from them.
+
+        Waits until what was asked before has been answered.
+        """
+        self.scheduler.run(self.tree.reset, idle=True)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless all that is kept agrees with the memory; while requests are evaluated, too."""
+        self.scheduler.run(self.tree.check_integrity)
 
     def close(self) -> None:
-        """Free context and model. Closing twice is fine."""
-        self._context.close()
-        self.model.close()
+        """End all requests with `EngineClosed`, and free the memory. Closing twice is fine."""
+        self._gate.shut()
+        self._opened.close()
 
-    def _run(self, prompt: Prompt, request: Request, clock: Clock, keep_logits: bool) -> Completion:
-        self._check(prompt.tokens)
-        request.sampling.check(self.model.n_vocab)
-        job = self.tree.begin(prompt, max_tokens=request.max_tokens, clock=clock)
-        assert job is not None, "a single request finds room or is refused"
-        logits: npt.NDArray[np.float32] | None = None
-        answer = Generated((), "cancelled")
-        try:
-            if self._prefill(job, request.cancel_after_tokens):
-                logits = self._context.logits() if keep_logits else None
-                answer = self._answer(job, request)
-        finally:
-            report = job.finish(cancelled=answer.finish == "cancelled")
-        completion = Completion(
-            report=report,
-            output=answer.text,
-            finish=answer.finish,
-            token_ids=tuple(prompt.tokens.tolist()),
-            output_ids=answer.ids,
-            sampling=request.sampling,
-            logprobs=answer.logprobs,
-            logits=logits,
-        )
-        log_request(completion, request.id)
-        return completion
+    def _prompt(self, request: Request) -> tuple[Prompt, Clock]:
+        clock = Clock()
+        # The vocabulary reads the model's memory.
+        with self._gate.inside():
+            with clock.phase("render"):
+                rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
+            with clock.phase("tokenize"):
+                tokens = token_map(
+                    rendering, self._vocabulary, template=self.template.text, trust_content=self._trust_content
+                )
+            if tokens.has_media:
+                raise RequestError("messages", "hold media, and this engine evaluates text only")
+            # Nobody having said that a barrier moves, it is taken to stay.
+            places = (Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places)
+            ids = as_tokens(tokens.ids)
+        where = partial(field_at, rendering, tokens)
+        return Prompt(ids, tuple(places), identity_of(request.tools), where), clock
 
-    def _check(self, prompt: Tokens) -> None:
-        if not prompt.size:
+    def _ask(self, call: Call) -> Call:
+        if not call.prompt.tokens.size:
             raise RequestError("messages", "the prompt has no tokens")
-        if prompt.min() < 0 or prompt.max() >= self.model.n_vocab:
-            raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
+        call.request.sampling.check(self.model.n_vocab)
+        self.scheduler.submit(call)
+        return call
 
-    def _prefill(self, job: Job, cancel_after: int | None) -> bool:
-        """Evaluate the prompt, or stop once `cancel_after` tokens were evaluated; whether all of it was.
-
-        It stops between decodes of a single micro-batch only: llama.cpp leaves a recurrent memory ahead of its tokens
-        when a decode is aborted halfway.
-        """
-        limit = self.tree.n_batch if cancel_after is None else self._context.n_ubatch
-        while (stretch := job.next_stretch(limit)) is not None:
-            self._evaluate(job, stretch, "prefill")
-            if cancel_after is not None and job.prompt_evaluated >= cancel_after and job.in_prompt:
-                return False
-        return True
-
-    def _answer(self, job: Job, request: Request) -> Generated:
-        answer = Answer(self.model, request.sampling, request.max_tokens)
-        with Sampler(self.model, request.sampling) as sampler:
-            if request.sampling.penalises:
-                sampler.remember(job.known[-request.sampling.repeat_last_n :].tolist())
-            while answer.finish is None:
-                with job.clock.phase("decode"):
-                    token, logprob = sampler.sample(self._context)
-                    answer.add(token, logprob)
-                if answer.finish is None and job.full:
-                    answer.end("length")
-                if answer.finish is None:
-                    job.generated(token)
-                    while (stretch := job.next_stretch(1)) is not None:
-                        self._evaluate(job, stretch, "decode")
-        return answer.result()
-
-    def _evaluate(self, job: Job, stretch: Stretch, phase: Phase) -> None:
+    def _wait(self, call: Call) -> Completion:
         try:
-            with job.clock.phase(phase):
-                self._decode(stretch)
-                # So that the next phase does not wait for this one.
-                self._context.synchronize()
-            job.evaluated(stretch)
+            return call.future.result()
         except BaseException:
-            job.abandon()
+            call.cancel()
             raise
-
-    def _decode(self, stretch: Stretch) -> None:
-        try:
-            self._context.decode(stretch)
-        except DecodeError as error:
-            # The books of cells were wrong, or llama.cpp needs more than they know: make all the room there is.
-            if error.code != _NO_ROOM or not self.tree.relieve():
-                raise
-            self._context.decode(stretch)

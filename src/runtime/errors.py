@@ -7,6 +7,7 @@
     ├── DeadEnd           the grammar of an answer leaves no token to go on with
     ├── GrammarTooCostly  … or so many ways to go on that each token takes seconds
     ├── DecodeError       llama.cpp failed to evaluate a batch
+    ├── EngineClosed      the engine was closed before the answer was complete
     ├── StateError        a saved state is not the one asked for, or llama.cpp refuses it
     └── StoreFull         a checkpoint would not fit the budget, so it was not taken
 
@@ -39,7 +40,7 @@ class RequestError(RunError):
 
 
 class ContextFull(RequestError):
-    """A prompt of `prompt_tokens` does not fit a context of `n_ctx` tokens. `where`: what in it goes beyond, if known."""
+    """A prompt of `prompt_tokens` does not fit a context of `n_ctx` tokens. `where`: what goes beyond, if known."""
 
     def __init__(self, prompt_tokens: int, n_ctx: int, where: str = "messages") -> None:
         super().__init__(where, f"the prompt has {prompt_tokens} tokens, the context holds {n_ctx}")
@@ -72,6 +73,13 @@ class DecodeError(RunError):
         super().__init__(f"llama.cpp failed with code {code} on {places}")
         self.code = code
         self.places = places
+
+
+class EngineClosed(RunError):
+    """The engine was closed before the request came or before its answer was complete."""
+
+    def __init__(self) -> None:
+        super().__init__("the engine is closed")
 
 
 class StateError(RunError):

@@ -27,7 +27,9 @@ class Request:
     """One chat request: a conversation, how to continue it, and when to stop.
 
     `kwargs` go to the template. `max_tokens` may be 0, which only evaluates the prompt. `cancel_after_tokens` stops the
-    evaluation of the prompt once that many tokens were evaluated, as a client that hangs up would.
+    evaluation of the prompt once that many tokens were evaluated, as a client that hangs up would. `timeout`: seconds
+    after which nobody waits for the answer any more; states are then saved on the way through the prompt, so that the
+    next try goes on from where this one ended.
     """
 
     messages: list[dict[str, Any]]
@@ -37,6 +39,7 @@ class Request:
     max_tokens: int = DEFAULT_MAX_TOKENS
     sampling: Sampling = GREEDY
     cancel_after_tokens: int | None = None
+    timeout: float | None = None
 
 
 def _token_ids(value: Any) -> Any:
@@ -110,6 +113,7 @@ class _Line(_Edge):
     logprobs: bool = False
     top_logprobs: int | None = Field(None, ge=0, le=20)
     cancel_after_tokens: int | None = Field(None, ge=1)
+    timeout: float | None = Field(None, gt=0)
 
     @model_validator(mode="after")
     def _agrees(self) -> _Line:
@@ -207,4 +211,5 @@ def _parse(text: bytes, where: str, default_id: str) -> Request:
         max_tokens=line.limit(),
         sampling=sampling,
         cancel_after_tokens=line.cancel_after_tokens,
+        timeout=line.timeout,
     )

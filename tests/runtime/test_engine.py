@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from planner import POLICIES, Candidate
 from runtime import Engine, Request, Sampling, Verifier
-from runtime.errors import ContextFull, DecodeError, ModelError, RequestError
+from runtime.errors import ContextFull, DecodeError, EngineClosed, ModelError, RequestError
 from runtime.llama import Context
 from runtime.report import Restored
 from runtime.tiny import ensure_model
@@ -198,23 +200,28 @@ def test_after_a_failed_decode_the_engine_answers_as_a_cold_run_does(engine, tok
         assert agrees(verifier.check(made.run_tokens(grown, at(100, 200, 400), max_tokens=8)), kind)
 
 
-def test_after_an_interrupted_decode_the_engine_answers_as_a_cold_run_does(engine, tokens, kind, monkeypatch):
+def test_an_interrupted_wait_cancels_its_request(engine, tokens, kind, monkeypatch):
     made = engine(kind)
     made.run_tokens(tokens(1, 300), at(100, 200), max_tokens=4)
-    decode = Context.decode
+    decode, interrupts = Context.decode, iter([signal.SIGINT])
 
-    def interrupted(self, *stretches):
-        decode(self, *stretches)
-        raise KeyboardInterrupt
+    def interrupting(self, *stretches):
+        for interrupt in interrupts:
+            signal.pthread_kill(threading.main_thread().ident, interrupt)
+        return decode(self, *stretches)
 
     prompt = np.concatenate([tokens(1, 300), tokens(2, 100)])
     with monkeypatch.context() as patch:
-        patch.setattr(Context, "decode", interrupted)
+        patch.setattr(Context, "decode", interrupting)
         with pytest.raises(KeyboardInterrupt):
-            made.run_tokens(prompt)
-    made.tree.check_integrity()
+            made.run_tokens(prompt, max_tokens=500)
+        made.check_integrity()
     with Verifier(made) as verifier:
-        assert agrees(verifier.check(made.run_tokens(prompt, max_tokens=8)), kind)
+        # An answer of 500 tokens would still be going on.
+        completion = made.run_tokens(prompt, max_tokens=8)
+        assert agrees(verifier.check(completion), kind)
+    made.check_integrity()
+    assert not made.tree.jobs
 
 
 def test_a_spoiled_checkpoint_is_dropped_and_planned_around(engine, tokens):
@@ -389,7 +396,9 @@ def test_a_model_without_a_template_is_named(tmp_path):
 def test_a_closed_engine_says_so(engine, tokens):
     made = engine("hybrid")
     made.close()
-    with pytest.raises(ModelError, match="closed"):
+    with pytest.raises(EngineClosed):
         made.run_tokens(tokens(1, 10))
-    with pytest.raises(ModelError, match="closed"):
+    with pytest.raises(EngineClosed):
         made.generate(Request([QUESTION]))
+    with pytest.raises(EngineClosed):
+        made.reset()

@@ -1,10 +1,10 @@
-"""`spanparse run`: play a file of chat requests on one engine and report on each."""
+"""`spanparse run`: chat with a model, or play a file of chat requests on one engine and report on each."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,7 @@ from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.tables import cell, new_table, show_table
 
 if TYPE_CHECKING:
-    from runtime import Request
+    from runtime import Engine, Request
 
 FINDINGS = 1
 
@@ -25,15 +25,15 @@ def run(
         str, typer.Argument(metavar="MODEL", help="A .gguf file, or a tiny model's name.", show_default=False)
     ],
     requests: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--requests",
             metavar="FILE",
             help='JSON lines: {"messages": […], "tools": […], "id": "…", "max_tokens": 16, "temperature": 0, '
-            '"cancel_after_tokens": 1000}; only messages is required.',
+            '"cancel_after_tokens": 1000, "timeout": 60}; only messages is required. [default: a chat]',
             show_default=False,
         ),
-    ],
+    ] = None,
     checkpoints: options.Checkpoints = None,
     checkpoint_bytes: options.CheckpointBytes = None,
     template: Annotated[
@@ -58,42 +58,70 @@ def run(
         int | None,
         typer.Option("--threads", metavar="N", min=1, max=512, help="Threads, at most 512. [default: one a core]"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON report a line on standard output.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="In a chat, say what each answer cost.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON report a line on standard output (with --requests).")
+    ] = False,
 ) -> None:
-    """Play chat requests on one engine and report on each.
+    """Chat with a model, or play chat requests on one engine and report on each.
 
-    A report says what was evaluated, what was reused, and why it was more than the least possible.
+    A report says what was evaluated, what was reused, and why it was more than the least possible. Without --requests
+    each line of standard input is answered; /help lists the commands.
     """
+    if requests is None and (verify or token_ids or as_json):
+        raise typer.BadParameter("--verify, --token-ids and --json need --requests")
+    if requests is not None and stats:
+        raise typer.BadParameter("--stats is for a chat: the reports of --requests are complete")
     from spanparse.cli.models import find_model, require_runtime
     from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import load_template
 
     require_runtime(model, "running a model")
-    from runtime import Engine, Verifier, read_requests
-    from runtime.play import play
+    from runtime import Engine, read_requests
 
     placement = known_policy(policy)
-    played = read_requests(requests)
+    played = None if requests is None else read_requests(requests)
     source = None if template is None else load_template(template)
-    with ExitStack() as stack:
-        engine = stack.enter_context(
-            Engine(
-                find_model(model),
-                template=source,
-                policy=placement,
-                checkpoints=checkpoints,
-                checkpoint_bytes=checkpoint_bytes,
-                n_ctx=ctx,
-                n_batch=batch,
-                n_ubatch=ubatch,
-                n_threads=threads,
-                exact=verify,
-                trust_content=trust_content,
-            )
-        )
-        verifier = stack.enter_context(Verifier(engine)) if verify else None
-        reports, failed = [], False
-        for report in play(engine, _watched(played, quiet=as_json), verifier=verifier, token_ids=token_ids):
+    with Engine(
+        find_model(model),
+        template=source,
+        policy=placement,
+        checkpoints=checkpoints,
+        checkpoint_bytes=checkpoint_bytes,
+        n_ctx=ctx,
+        n_batch=batch,
+        n_ubatch=ubatch,
+        n_threads=threads,
+        exact=verify,
+        trust_content=trust_content,
+    ) as engine:
+        if played is None:
+            found = _chat(engine, stats=stats)
+        else:
+            found = _play(engine, played, verify=verify, token_ids=token_ids, as_json=as_json)
+    if found:
+        raise typer.Exit(FINDINGS)
+
+
+def _chat(engine: Engine, *, stats: bool) -> bool:
+    """Whether a line from a pipe could not be answered; whoever sits at a terminal has seen it."""
+    from spanparse.cli.chat import Chat, typed_lines
+
+    chat = Chat(engine, console(), stats=stats)
+    for line in typed_lines():
+        if not chat.enter(line):
+            break
+    return chat.failed and not sys.stdin.isatty()
+
+
+def _play(engine: Engine, requests: list[Request], *, verify: bool, token_ids: bool, as_json: bool) -> bool:
+    """Whether a request failed, or a verified answer differs."""
+    from runtime import Verifier
+    from runtime.play import play
+
+    reports, failed = [], False
+    with Verifier(engine) if verify else nullcontext() as verifier:
+        for report in play(engine, _watched(requests, quiet=as_json), verifier=verifier, token_ids=token_ids):
             failed |= _is_finding(report)
             if as_json:
                 write_json(report, indent=None)
@@ -102,8 +130,7 @@ def run(
                 reports.append(report)
     if not as_json:
         _show(reports, verified=verify)
-    if failed:
-        raise typer.Exit(FINDINGS)
+    return failed
 
 
 def _is_finding(report: dict[str, Any]) -> bool:
