@@ -6,19 +6,29 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+import numpy as np
 
 from planner import Costs
 from runtime.branch import Branch
 from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
 from runtime.llama import State
+from runtime.positions import Positions
 from runtime.prefix import Tokens
+from runtime.prompt import Prompt
 from runtime.rates import Rate
 from runtime.report import Report, Source
-from runtime.store import Match, Refusal, StateRefused, Store, TierError, TierFull
+from runtime.store import Match, Medium, Refusal, StateRefused, Store, TierError, TierFull
 from runtime.store.ram import Slot
 from runtime.store.record import Logits
+from runtime.store.weights import read_weights
+from spanparse.media import Image
+
+if TYPE_CHECKING:
+    from runtime.attachment import MediaChunk
+    from runtime.media import Projector
 
 _log = logging.getLogger("runtime.store")
 
@@ -56,13 +66,15 @@ class Loaded(NamedTuple):
 
 @final
 class Archive:
-    """Moves full states between branches and a store.
+    """Moves full states between branches and a store. `projector`: what makes tokens of media, if anything does.
 
     What goes wrong costs the state, never a request. Like the store not for use by several threads at once.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, projector: Projector | None = None) -> None:
         self.store = store
+        self._mrope = projector is not None and projector.mrope
+        self._reader = "" if projector is None else read_weights(projector.path).digest
         self._ours: set[str] = set()
         self._token = Rate(Costs().seconds_per_token)
         self._byte = {source: Rate(seconds) for source, seconds in _ASSUMED.items()}
@@ -77,9 +89,7 @@ class Archive:
 
         The longest first. The refusal is the store's.
         """
-        if tokens.min() < 0:
-            return [], None
-        found = self.store.find(tokens)
+        found = self.store.find(tokens, self._media(tokens))
         return [match for match in found.matches if self._pays(match, restorable)], found.refusal
 
     def _pays(self, match: Match, restorable: int) -> bool:
@@ -90,17 +100,19 @@ class Archive:
             return (match.n_tokens - restorable) * self._token.value > seconds
         return False
 
-    def load(self, match: Match, tokens: Tokens, branch: Branch) -> Loaded | None:
-        """Put a state of the prompt `tokens` into an empty branch; None, and the branch is empty, if it cannot be had.
+    def load(self, match: Match, prompt: Prompt, branch: Branch) -> Loaded | None:
+        """Put a state of a prompt into an empty branch; None, and the branch is empty, if it cannot be had.
 
         One of the whole prompt is of use only with its logits, or if the memory can be cut by a token.
         """
+        tokens, length = prompt.tokens, match.n_tokens
+        media = [chunk for chunk in prompt.media if chunk.end <= length]
         begin = time.perf_counter()
         try:
             entry = self.store.load(match)
-            _fill(branch, entry.state, tokens[: match.n_tokens])
-            if match.n_tokens == tokens.size and entry.logits is None:
-                branch.cut(tokens.size - 1)
+            branch.load(entry.state, tokens[:length], _positions(media, mrope=self._mrope))
+            if length == tokens.size and entry.logits is None:
+                branch.cut(length - 1)
         except (StateRefused, TierError, StateError) as error:
             _log.info("a stored state is passed over: %s", error, extra={"tier": match.source})
             branch.clear()
@@ -111,7 +123,7 @@ class Archive:
 
     def hold(self, branch: Branch, logits: Logits, *, moves_on: bool) -> Held | None:
         """What `keep` will need of this moment, the end of a prompt; None if its state is stored or has no room."""
-        if branch.tokens.min() < 0 or self.store.has(branch.tokens, logits=True):
+        if not _storable(branch.tokens) or self.has(branch.tokens, logits=True):
             return None
         whole = branch.context.state_size(branch.sequence, partial=False) + logits.nbytes
         if whole > self.store.ram_bytes:
@@ -126,9 +138,9 @@ class Archive:
             return None
         return Held(logits, branch.save(slot.buffer[:size]), slot)
 
-    def has(self, tokens: Tokens) -> bool:
-        """Whether the state after exactly these tokens is stored."""
-        return self.store.has(tokens)
+    def has(self, tokens: Tokens, *, logits: bool = False) -> bool:
+        """Whether the state after exactly these tokens is stored, in RAM with its `logits` if so asked."""
+        return self.store.has(tokens, self._media(tokens), logits=logits)
 
     def put_away(self, branch: Branch, end: int, held: Held | None, scratch: Scratch) -> None:
         """Store what a branch was after the `end` tokens of its prompt, with what was `held` of that moment.
@@ -148,7 +160,8 @@ class Archive:
 
     def keep(self, branch: Branch, logits: Logits | None = None) -> None:
         """Store the state that a branch is in, unless that is done."""
-        if branch.tokens.min() < 0 or self.store.has(branch.tokens, logits=logits is not None):
+        tokens = branch.tokens
+        if not _storable(tokens) or self.has(tokens, logits=logits is not None):
             return
         context, sequence = branch.context, branch.sequence
         size = context.state_size(sequence, partial=False)
@@ -157,11 +170,16 @@ class Archive:
             return context.save_state(sequence, partial=False, into=buffer).size
 
         try:
-            self.store.save(branch.tokens, size, write, logits=logits)
+            self.store.save(tokens, size, write, logits=logits, media=self._media(tokens))
         except TierFull:
             self._complain(size)
         else:
-            self._ours.add(self.store.name(branch.tokens).key)
+            self._ours.add(self.store.name(tokens, self._media(tokens)).key)
+
+    def _media(self, tokens: Tokens) -> list[Medium]:
+        """Where media stand, and what reads them; the tokens themselves say which they are."""
+        edges = np.flatnonzero(np.diff(tokens < 0, prepend=False, append=False)).tolist()
+        return [Medium(begin, end, self._reader) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
 
     def check_integrity(self, held: Sequence[Held]) -> None:
         """Raise AssertionError unless the store is right, and lends what is `held` and nothing else."""
@@ -189,13 +207,17 @@ def _take_back(copy: Branch, source: Branch, checkpoint: Checkpoint | None, leng
     copy.restore(checkpoint)
 
 
-def _fill(branch: Branch, state: State, tokens: Tokens) -> None:
-    """Put the full state after `tokens` into an empty branch. Raises `StateError` and leaves it unsettled."""
-    branch.settled = False
-    if not branch.context.load_state(state, branch.sequence, partial=False):
-        raise StateError(tokens.size, "llama.cpp refuses its bytes, or has no room for them")
-    last = branch.context.position_range(branch.sequence)[1]
-    if last != tokens.size - 1:
-        raise StateError(tokens.size, f"its bytes end at position {last}")
-    branch.append(tokens)
-    branch.settled = True
+def _storable(tokens: Tokens) -> bool:
+    """Whether a state after these tokens may be stored: none that ends with media, whose pieces may follow on."""
+    return bool(tokens.size and tokens[-1] >= 0)
+
+
+def _positions(media: Sequence[MediaChunk], *, mrope: bool) -> Positions:
+    """Where the tokens of a prompt with these media stand."""
+    positions = Positions()
+    for chunk in media:
+        begin = positions.after(chunk.begin)
+        flat = mrope and isinstance(chunk.attachment.media, Image)
+        last = begin if flat else begin + chunk.n_pos - 1
+        positions = positions.with_media(chunk.begin, chunk.end, chunk.n_pos, last)
+    return positions

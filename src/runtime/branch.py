@@ -191,6 +191,24 @@ class Branch:
         self._tokens, self.length, self.settled = np.array(tokens), tokens.size, False
         self._positions = positions
 
+    def load(self, data: State, tokens: Tokens, positions: Positions) -> None:
+        """Become the full state after `tokens`, which stand at `positions`, whatever this branch was.
+
+        Raises `StateError`, with an empty branch, if llama.cpp refuses it.
+        """
+        self.clear()
+        self.settled = False
+        if not self.context.load_state(data, self.sequence, partial=False):
+            self.clear()
+            raise StateError(tokens.size, "llama.cpp refuses its bytes, or has no room for them")
+        self.append(tokens)
+        self._positions = positions
+        last = self.context.position_range(self.sequence)[1]
+        if last != self.last_position:
+            self.clear()
+            raise StateError(tokens.size, f"its bytes end at position {last}")
+        self.settled = True
+
     def clear(self) -> None:
         """Forget everything."""
         self._move_to(0)

@@ -281,7 +281,7 @@ class Tree:
             while self._missing(match.n_tokens) > 0 and self._retention.free_cells(self._missing(match.n_tokens)):
                 pass
             branch = self._new_branch()
-            loaded = archive.load(match, prompt.tokens, branch)
+            loaded = archive.load(match, prompt, branch)
             if loaded is not None:
                 begin = loaded.branch.length
                 break

@@ -42,6 +42,11 @@ class Weights:
     tensors: str
     long_rope_beyond: int | None
 
+    @property
+    def digest(self) -> str:
+        """All of it in one text."""
+        return f"{self.architecture}{self.vocabulary}{self.tensors}"
+
 
 class _Tensor(NamedTuple):
     name: str
