@@ -17,7 +17,7 @@ from spanparse.errors import SpanparseError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from runtime import Completion, Engine, Stream
+    from runtime import Completion, Engine, Session, Stream
 
 _PROMPT: Final = "> "
 _HELP: Final = """\
@@ -46,6 +46,13 @@ def typed_lines() -> Iterator[str]:
             return
 
 
+def new_session(engine: Engine) -> Session:
+    """A conversation with the defaults of llama.cpp's own chat. What a cancelled answer has said so far was said."""
+    from runtime import Sampling, Session
+
+    return Session(engine, sampling=Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05), keep_partial=True)
+
+
 @final
 class Chat:
     """A conversation that is entered line by line: what begins with a slash is a command.
@@ -53,13 +60,9 @@ class Chat:
     With `stats` every answer is followed by a line that tells what it cost. `failed` once a line could not be answered.
     """
 
-    def __init__(self, engine: Engine, screen: Console, *, stats: bool) -> None:
-        from runtime import Sampling, Session
-
-        # The defaults of llama.cpp's own chat.
-        sampling = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
+    def __init__(self, session: Session, screen: Console, *, stats: bool) -> None:
         self.failed = False
-        self._session = Session(engine, sampling=sampling, keep_partial=True)
+        self._session = session
         self._screen = screen
         self._stats = stats
         self._last: Completion | None = None
@@ -88,6 +91,8 @@ class Chat:
                 self._answer(self._session.stream({"role": "user", "content": line}))
         except (RunError, SpanparseError) as error:
             self._complain(str(error))
+        except KeyboardInterrupt:
+            self._screen.print()
         return True
 
     def _command(self, name: str) -> Callable[[str], None]:

@@ -105,9 +105,9 @@ def run(
 
 def _chat(engine: Engine, *, stats: bool) -> bool:
     """Whether a line from a pipe could not be answered; whoever sits at a terminal has seen it."""
-    from spanparse.cli.chat import Chat, typed_lines
+    from spanparse.cli.chat import Chat, new_session, typed_lines
 
-    chat = Chat(engine, console(), stats=stats)
+    chat = Chat(new_session(engine), console(), stats=stats)
     for line in typed_lines():
         if not chat.enter(line):
             break
