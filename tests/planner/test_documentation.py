@@ -57,34 +57,39 @@ class Engine:
         self.deadline = self.clock + seconds
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language: str, text: str = PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def played() -> tuple[Engine, dict[str, Any], list[str]]:
-    """The engine, the names of the page's code, and what each of its blocks prints."""
-    engine = Engine()
-    names: dict[str, Any] = {"engine": engine}
+def played() -> tuple[dict[str, Any], list[str]]:
+    """The names of the page's code, `line` and `branches` among them, and what each of its blocks prints.
+
+    Each section has an engine of its own.
+    """
+    names: dict[str, Any] = {}
     printed = []
-    for code in blocks("python"):
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
-            exec(compile(code, "docs/planner.md", "exec"), names)
-        if output.getvalue():
-            printed.append(output.getvalue())
-    return engine, names, printed
+    for section in PAGE.split("\n## "):
+        names["engine"] = Engine()
+        for code in blocks("python", section):
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(code, "docs/planner.md", "exec"), names)
+            if output.getvalue():
+                printed.append(output.getvalue())
+    return names, printed
 
 
 def test_the_examples_print_what_the_page_shows() -> None:
-    assert played()[2] == blocks("text")
+    assert played()[1] == blocks("text")
 
 
 def test_the_examples_leave_the_engine_as_if_nothing_had_been_reused() -> None:
-    engine, names, _ = played()
-    cold = Engine()
-    cold.decode(names["question"])
-    assert engine.state == cold.state
-    assert names["line"].stored[79_000 - 4] != cold.state
+    names, _ = played()
+    for memory, prompt in ((names["line"], names["question"]), (names["branches"], names["branches"].prompts[-1])):
+        cold = Engine()
+        cold.decode(prompt)
+        assert memory.engine.state == cold.state
+    assert names["line"].stored[79_000 - 4] != names["line"].engine.state
 
 
 def test_the_example_takes_thirty_lines_and_its_engine_sixty() -> None:
