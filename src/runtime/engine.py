@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import final
@@ -13,12 +13,14 @@ import planner
 import spanparse
 from planner import Budget, Candidate, PolicyName
 from planner.expectation.learning import identity_of
+from runtime.attachment import Attachment, media_chunks, read_attachments
 from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
 from runtime.errors import RequestError
 from runtime.gate import Gate
 from runtime.llama import Context, ContextOptions, Model
+from runtime.media import Projector
 from runtime.memory import probe
 from runtime.prefix import Tokens, as_tokens
 from runtime.prompt import Prompt
@@ -28,7 +30,9 @@ from runtime.sampling import GREEDY, Sampling
 from runtime.scheduler import Call, Outbox, Scheduler
 from runtime.stream import AsyncStream, Stream
 from runtime.tree import Tree
+from spanparse.media import Place, insertions
 from spanparse.tokens import LlamaVocabulary, token_map
+from spanparse.tokens.media import Insertion
 from spanparse.tokens.where import field_at
 
 _DEFAULT_CHECKPOINTS = 8
@@ -63,10 +67,11 @@ def _sequences(model: Model, n_ctx: int, checkpoints: int | None, parallel: int)
 class Engine(Closing):
     """One model, and the conversations that its memory holds.
 
-    `model` is the path of a GGUF file. `template` defaults to the one in it. `checkpoints` and `checkpoint_bytes` are
-    budgets that hold at every moment; with neither, eight checkpoints. `policy` is one of `planner.POLICIES`. Up to
-    `parallel` requests are evaluated at once, in batches that they share; more wait. The other options are those of
-    `ContextOptions`. `trust_content` lets text that came from a message hold control tokens.
+    `model` is the path of a GGUF file. `template` defaults to the one in it. `projector` is the path of an mmproj file,
+    for images and recordings. `checkpoints` and `checkpoint_bytes` are budgets that hold at every moment; with neither,
+    eight checkpoints. `policy` is one of `planner.POLICIES`. Up to `parallel` requests are evaluated at once, in
+    batches that they share; more wait. The other options are those of `ContextOptions`. `trust_content` lets text that
+    came from a message hold control tokens.
 
     Raises `ModelError`, `RequestError` for an unknown policy, and `spanparse.SourceError` without a template. An error
     of a request leaves the engine usable, and the other requests alone. All methods may be called from any thread;
@@ -78,6 +83,7 @@ class Engine(Closing):
         model: str | os.PathLike[str],
         *,
         template: spanparse.TemplateSource | None = None,
+        projector: str | os.PathLike[str] | None = None,
         policy: str = "adaptive",
         checkpoints: int | None = None,
         checkpoint_bytes: int | None = None,
@@ -100,6 +106,9 @@ class Engine(Closing):
             sequences = n_seq_max or _sequences(self.model, n_ctx, checkpoints, parallel)
             self.options = ContextOptions(n_ctx, n_batch, n_ubatch, n_threads, exact, sequences)
             context = opened.enter_context(Context(self.model, self.options))
+            self.projector: Projector | None = None
+            if projector is not None:
+                self.projector = opened.enter_context(Projector(projector, self.model, n_threads=n_threads))
             self.template = template or spanparse.load_source(self.model.path)
             self.memory = probe(context)
             identity = fingerprint(self.model.path, self.options)
@@ -114,8 +123,8 @@ class Engine(Closing):
     def generate(self, request: Request, *, logits: bool = False) -> Completion:
         """Answer a chat request. With `logits` the completion keeps those after the prompt.
 
-        Raises `spanparse.TemplateError` if the template refuses the conversation, and what `run_tokens` raises. Where
-        the wait is interrupted the request is cancelled.
+        Raises `spanparse.TemplateError` if the template refuses the conversation, `spanparse.ConversationError` for
+        media that cannot be read, and what `run_tokens` raises. Where the wait is interrupted the request is cancelled.
         """
         prompt, clock = self._prompt(request)
         return self._wait(self._ask(Call(prompt, request, clock, keep_logits=logits)))
@@ -168,6 +177,8 @@ class Engine(Closing):
         prompt = Prompt(as_tokens(tokens), tuple(candidates))
         if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
+        if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
+            raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
         return self._wait(self._ask(Call(prompt, request, Clock(), keep_logits=logits)))
 
     def reset(self) -> None:
@@ -191,18 +202,33 @@ class Engine(Closing):
         # The vocabulary reads the model's memory.
         with self._gate.inside():
             with clock.phase("render"):
+                attachments = read_attachments(request.messages, self.projector)
                 rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
             with clock.phase("tokenize"):
+                filled = self._insertions(rendering, attachments)
                 tokens = token_map(
-                    rendering, self._vocabulary, template=self.template.text, trust_content=self._trust_content
+                    rendering,
+                    self._vocabulary,
+                    template=self.template.text,
+                    trust_content=self._trust_content,
+                    media=filled,
                 )
-            if tokens.has_media:
-                raise RequestError("messages", "hold media, and this engine evaluates text only")
+            media = media_chunks(tokens, filled, attachments, self.tree.context.n_ctx)
             # Nobody having said that a barrier moves, it is taken to stay.
-            places = (Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places)
+            places = [Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places]
+            # An image in several pieces ends with the last of them.
+            ends = {chunk.attachment: chunk.end for chunk in media}.values()
             ids = as_tokens(tokens.ids)
         where = partial(field_at, rendering, tokens)
-        return Prompt(ids, tuple(places), identity_of(request.tools), where), clock
+        candidates = (*places, *(Candidate(end, "media_end", stable=True) for end in ends))
+        return Prompt(ids, candidates, identity_of(request.tools), where, media), clock
+
+    def _insertions(self, rendering: spanparse.Rendering, attachments: Mapping[Place, Attachment]) -> list[Insertion]:
+        if self.projector is None:
+            return []
+        media = {place: attachment.media for place, attachment in attachments.items()}
+        expand = partial(self.projector.expand, n_ubatch=self.tree.context.n_ubatch)
+        return insertions(rendering, media, expand, self._vocabulary)
 
     def _ask(self, call: Call) -> Call:
         if not call.prompt.tokens.size:

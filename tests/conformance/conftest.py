@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from runtime.memory import probe
 from runtime.prefix import Tokens
 from runtime.sampling import GREEDY, Generated, generate
 from runtime.tiny import KINDS, ensure_model
+from runtime.tiny.architecture import architecture
+from runtime.tiny.file import write_file
 
 # One thread: several of them wait for each other actively, which is slow where cores are shared.
 OPTIONS = ContextOptions(n_ctx=2048, n_batch=512, n_ubatch=128, n_threads=1, exact=True)
@@ -71,3 +74,13 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     path = ensure_model(request.param)
     with Model(path) as model, Context(model, OPTIONS) as context:
         yield Bench(Branch(context, probe(context), fingerprint(path, OPTIONS)))
+
+
+@pytest.fixture(scope="session")
+def mrope_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dense model as Qwen3-VL's text model: attention alone, with two-dimensional positions."""
+    dense = architecture("dense", 128)
+    path = tmp_path_factory.mktemp("models") / "mrope.gguf"
+    metadata = {**dense.metadata, "rope.dimension_sections": [6, 5, 5, 0]}
+    write_file(replace(dense, name="qwen3vl", metadata=metadata), path, width=128, seed=0, template="")
+    return path

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ from runtime.llama import Context, ContextOptions, Model, Stretch
 from runtime.media import Projector, lib
 from runtime.prefix import as_tokens
 from runtime.tiny import ensure_model, ensure_projector
-from runtime.tiny.architecture import architecture
-from runtime.tiny.file import write_file
 from spanparse import load_source, parse
 from spanparse.media import insertions, read_media
 from spanparse.media.estimate import grid
@@ -86,16 +84,6 @@ class Runtime:
 
     def reference(self, content: list[dict[str, Any]]) -> Pieces:
         return expected_pieces(self.projector, *self.marked(content))
-
-
-@pytest.fixture(scope="session")
-def mrope_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The dense model as Qwen3-VL's text model: attention alone, with two-dimensional positions."""
-    dense = architecture("dense", 128)
-    path = tmp_path_factory.mktemp("models") / "mrope.gguf"
-    metadata = {**dense.metadata, "rope.dimension_sections": [6, 5, 5, 0]}
-    write_file(replace(dense, name="qwen3vl", metadata=metadata), path, width=128, seed=0, template="")
-    return path
 
 
 @contextmanager

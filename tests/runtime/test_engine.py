@@ -353,12 +353,6 @@ def test_a_conversation_the_template_refuses_leaves_the_engine_usable(engine):
     assert made.generate(Request([QUESTION], max_tokens=1)).finish == "length"
 
 
-def test_media_are_refused(engine):
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with pytest.raises(RequestError, match="messages: hold media"):
-        engine("hybrid").generate(Request([{"role": "user", "content": [image]}]))
-
-
 def test_an_unknown_policy_is_refused(engine):
     with pytest.raises(RequestError, match="policy: 'best' is none of adaptive, "):
         engine("hybrid", policy="best")
