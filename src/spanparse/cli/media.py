@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanparse.cli.output import warning_line
@@ -40,15 +39,13 @@ def fill_in(prompt: Prompt, backend: Backend, mmproj: str | None, model: str | N
 
 
 def _load(mmproj: str, model: str | None, opened: ExitStack) -> Expand:
-    from spanparse.cli.models import find_model, require_runtime
+    from spanparse.cli.models import find_model, find_projector, require_runtime
 
     require_runtime(mmproj, "counting the tokens of media")
     from runtime.llama import Model
     from runtime.media import Projector
-    from runtime.tiny import PROJECTORS, ensure_projector
 
     if model is None or not (model.endswith(".gguf") or is_tiny(model)):
         raise SpanparseError(f"--mmproj {mmproj} needs the model itself: --tokenizer with its .gguf file")
-    tiny = not Path(mmproj).exists() and mmproj in PROJECTORS
-    path = ensure_projector(mmproj) if tiny else Path(mmproj)
-    return opened.enter_context(Projector(path, opened.enter_context(Model(find_model(model))))).expand
+    text_model = opened.enter_context(Model(find_model(model)))
+    return opened.enter_context(Projector(find_projector(mmproj), text_model)).expand

@@ -33,3 +33,10 @@ def find_model(name: str) -> Path:
     with progress() as display:
         display.add_task(f"the {name} model", total=None)
         return ensure_model(name)
+
+
+def find_projector(name: str) -> Path:
+    """The file of a projector; a tiny one is written to the user's cache directory the first time it is asked for."""
+    from runtime.tiny import PROJECTORS, ensure_projector
+
+    return ensure_projector(name) if name in PROJECTORS and not Path(name).exists() else Path(name)

@@ -39,6 +39,15 @@ def run(
     template: Annotated[
         str | None, typer.Option("--template", metavar="T", help="A SOURCE of a template instead of the model's own.")
     ] = None,
+    mmproj: Annotated[
+        str | None,
+        typer.Option(
+            "--mmproj",
+            metavar="GGUF|KIND",
+            help="A projector file for images and recordings, or a tiny projector's name (gemma3, qwen2vl, qwen3vl, "
+            "internvl, qwen3a).",
+        ),
+    ] = None,
     policy: options.Policy = "adaptive",
     token_ids: Annotated[
         bool, typer.Option("--token-ids", help="Report the ids of every prompt (with --json).")
@@ -68,11 +77,11 @@ def run(
     A report says what was evaluated, what was reused, and why it was more than the least possible. Without --requests
     each line of standard input is answered; /help lists the commands.
     """
-    if requests is None and (verify or token_ids or as_json):
-        raise typer.BadParameter("--verify, --token-ids and --json need --requests")
+    if requests is None and (mmproj or verify or token_ids or as_json):
+        raise typer.BadParameter("--mmproj, --verify, --token-ids and --json need --requests")
     if requests is not None and stats:
         raise typer.BadParameter("--stats is for a chat: the reports of --requests are complete")
-    from spanparse.cli.models import find_model, require_runtime
+    from spanparse.cli.models import find_model, find_projector, require_runtime
     from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import load_template
 
@@ -85,6 +94,7 @@ def run(
     with Engine(
         find_model(model),
         template=source,
+        projector=None if mmproj is None else find_projector(mmproj),
         policy=placement,
         checkpoints=checkpoints,
         checkpoint_bytes=checkpoint_bytes,

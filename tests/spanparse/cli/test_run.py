@@ -116,3 +116,27 @@ def test_without_the_runtime_the_extra_is_named(cli: Run, requests: Run, monkeyp
 @pytest.mark.parametrize(("option", "value"), [("--batch", 3), ("--ctx", 255), ("--ubatch", 0), ("--threads", 100_000)])
 def test_a_number_out_of_its_range_names_the_option(cli: Run, option: str, value: int) -> None:
     assert f"Invalid value for '{option}'" in cli("run", "dense", "--requests", "none.jsonl", option, value).error
+
+
+PICTURES = Path(__file__).resolve().parents[3] / "docs" / "examples" / "picture.jsonl"
+
+
+def test_images_are_evaluated_with_a_projector(cli: Run) -> None:
+    found = cli("run", "hybrid", "--mmproj", "qwen3vl", "--requests", PICTURES, *FAST, "--verify", "--json")
+    assert found.code == 0
+    first, goes_on, again = reports(found.out)
+    assert first["prompt_tokens"] > 78
+    for report in (goes_on, again):
+        assert report["reused"] > 78 > report["evaluated"]
+        assert report["verify"]["identical"]
+
+
+def test_images_without_a_projector_fail_by_the_name_of_their_part(cli: Run) -> None:
+    found = cli("run", "hybrid", "--requests", PICTURES, *FAST, "--json")
+    assert found.code == 1
+    assert all(report["error"].startswith("messages[0].content[1]: ") for report in reports(found.out))
+
+
+def test_a_projector_that_is_not_there_is_one_line(cli: Run) -> None:
+    found = cli("run", "hybrid", "--mmproj", "nowhere.gguf", "--requests", PICTURES, *FAST)
+    assert (found.code, found.err) == (2, "spanparse: nowhere.gguf: no such file\n")
