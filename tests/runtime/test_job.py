@@ -7,7 +7,8 @@ import pytest
 
 from planner import Budget, Plan, Planner, Step
 from planner.outcome import Eviction, Restore
-from runtime.llama import ContextOptions
+from runtime.attachment import Attachment, MediaChunk, MediaStretch
+from runtime.llama import ContextOptions, Stretch
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
@@ -63,6 +64,29 @@ def run(tree, prompt):
 
 def offsets(tree):
     return [kept.offset for kept in tree.store]
+
+
+def test_media_are_a_stretch_of_their_own_wherever_steps_and_limits_end(tree, tokens, plans):
+    plans += [planned((300, False))]
+    prompt = tokens(1, 300)
+    prompt[100:180] = -7
+    chunk = MediaChunk(100, 180, 13, 0, Attachment(None, None, "messages[0].content[0]"))
+    job = tree.begin(Prompt(prompt, media=(chunk,)), max_tokens=1, clock=Clock())
+    found = []
+    while (stretch := job.next_stretch(64)) is not None:
+        media = isinstance(stretch, MediaStretch)
+        found.append((media, stretch.tokens.size, stretch.position, stretch.logits))
+        # No projector here: text stands for the image.
+        at = Stretch(tokens(2, 13), stretch.position, stretch.sequence) if media else stretch
+        tree.context.decode(at)
+        job.evaluated(stretch)
+    assert found == [
+        (False, 64, 0, False),
+        (False, 36, 64, False),
+        (True, 80, 100, False),
+        (False, 64, 113, False),
+        (False, 56, 177, True),
+    ]
 
 
 def test_each_step_ends_a_stretch_and_only_the_last_token_asks_for_logits(tree, tokens, plans):

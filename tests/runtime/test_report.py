@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.attachment import Attachment, MediaChunk
 from runtime.history import Shared
 from runtime.report import Clock, Excess, Report, Restored, Reuse, Seconds
 
@@ -76,6 +77,33 @@ def test_what_a_failed_decode_made_to_be_evaluated_again_is_named():
     first, second = reuse(start=70).explain(50)
     assert (first.tokens, first.detail) == (10, "common 80, nearest 70")
     assert (second.tokens, second.detail) == (20, "evaluated again after a decode that failed")
+
+
+def with_media(*places, **changes):
+    media = [MediaChunk(begin, end, 1, 0, Attachment(None, None, f"messages[{begin}]")) for begin, end in places]
+    return reuse(media=media, **changes)
+
+
+def test_media_that_were_encoded_again_without_need_have_a_reason_of_their_own():
+    media, text = with_media((10, 30), (50, 70), (85, 95), start=40).explain(60)
+    assert (media.tokens, media.reason) == (20, "media")
+    assert media.detail == "messages[50] encoded again, no state lies inside media: common 80, nearest 40"
+    assert (text.tokens, text.reason) == (20, "state-missing")
+
+
+def test_media_alone_leave_nothing_for_another_reason():
+    (media,) = with_media((50, 80), start=50).explain(50)
+    assert (media.tokens, media.reason) == (30, "media")
+
+
+def test_media_whose_state_was_given_up_are_not_apart():
+    (excess,) = with_media((50, 70), start=40, lost={75: "evicted"}).explain(60)
+    assert (excess.tokens, excess.reason) == (40, "evicted")
+
+
+def test_media_that_no_earlier_request_came_to_were_not_encoded_twice():
+    (excess,) = with_media((50, 70), shared=Shared(80, 40, 0), start=40).explain(60)
+    assert excess.reason == "cancelled"
 
 
 @given(st.data())

@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from runtime.attachment import Attachment, MediaChunk, MediaStretch
 from runtime.llama import Stretch
 from runtime.scheduler.turn import equally_long, next_turn
 
@@ -100,3 +101,22 @@ def test_after_a_failure_a_request_is_evaluated_alone():
 def test_stretches_of_one_length_go_together():
     turn = next_turn([Waiting(1, prefilled=True), Waiting(30), Waiting(1, prefilled=True)], 512, 128)
     assert [[share.stretch.tokens.size for share in batch] for batch in equally_long(turn)] == [[1, 1], [30]]
+
+
+class Looking(Waiting):
+    """A task that has an image of 300 tokens to evaluate next, and then text."""
+
+    def next_stretch(self, limit):
+        if self.given:
+            return super().next_stretch(limit)
+        chunk = MediaChunk(0, 300, 300, 0, Attachment(None, None, ""))
+        return MediaStretch(np.zeros(300, dtype=np.int32), 0, 0, chunk)
+
+
+def test_media_are_taken_whole_and_end_a_turn():
+    assert play([Looking(900, served=0), Waiting(1000, served=1)], 2) == [[(0, 300)], [(1, 512)]]
+
+
+def test_beside_media_every_stream_gets_its_token():
+    stream = Waiting(1, prefilled=True)
+    assert play([Looking(900), stream], 2) == [[(1, 1), (0, 300)], [(1, 1), (0, 127)]]
