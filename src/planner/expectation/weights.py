@@ -5,7 +5,8 @@ how often a prompt returns to the ends of tools and system text or to the last m
 its end it parts otherwise. They were found by the search of `bench/fit_prior.py`, which goes on from them:
 `python bench/fit_prior.py TRACE --half odd`. `FITTED_BRANCHES` too; sub-agents work long there. `EVENTS` are set by
 hand from what users report of chat templates, which rewrite what those sessions leave alone. `BRANCHES` go with them:
-for conversations whose messages are known, as the scenarios of `bench/reuse.py` have them with other seeds.
+for conversations whose messages are known, tried on the scenarios of `bench/reuse.py` with other seeds, and such that
+three conversations that take turns all keep their ends.
 """
 
 from __future__ import annotations
@@ -114,12 +115,12 @@ LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0
 @final
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Returns to another conversation: `end`, to its last state, if it was left by the last request; `fading`, what is
-    left of it and of all other returns after each request that goes elsewhere."""
+    """Returns to another conversation: `end`, how many to its last state if the last request left it; `fading`, what is
+    left of them and of all other returns after each request that goes elsewhere."""
 
     end: float
     fading: float
 
 
-BRANCHES = Branches(end=1.0, fading=0.75)
+BRANCHES = Branches(end=2.0, fading=0.7)
 FITTED_BRANCHES = Branches(end=1.0, fading=0.9)
