@@ -24,7 +24,6 @@ from runtime.store import Match, Medium, Refusal, StateRefused, Store, TierError
 from runtime.store.ram import Slot
 from runtime.store.record import Logits
 from runtime.store.weights import read_weights
-from spanparse.media import Image
 
 if TYPE_CHECKING:
     from runtime.attachment import MediaChunk
@@ -217,7 +216,7 @@ def _positions(media: Sequence[MediaChunk], *, mrope: bool) -> Positions:
     positions = Positions()
     for chunk in media:
         begin = positions.after(chunk.begin)
-        flat = mrope and isinstance(chunk.attachment.media, Image)
+        flat = mrope and chunk.attachment.part.kind == "image"
         last = begin if flat else begin + chunk.n_pos - 1
         positions = positions.with_media(chunk.begin, chunk.end, chunk.n_pos, last)
     return positions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import final
@@ -13,7 +13,7 @@ import planner
 import spanparse
 from planner import Budget, Candidate, PolicyName
 from planner.expectation.learning import identity_of
-from runtime.attachment import Attachment, media_chunks, read_attachments
+from runtime.attachment import MediaReader, media_chunks
 from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
@@ -30,9 +30,8 @@ from runtime.sampling import GREEDY, Sampling
 from runtime.scheduler import Call, Outbox, Scheduler
 from runtime.stream import AsyncStream, Stream
 from runtime.tree import Tree
-from spanparse.media import Place, insertions
+from spanparse.media import insert_expansions
 from spanparse.tokens import LlamaVocabulary, token_map
-from spanparse.tokens.media import Insertion
 from spanparse.tokens.where import field_at
 
 _DEFAULT_CHECKPOINTS = 8
@@ -115,6 +114,7 @@ class Engine(Closing):
             budget = Budget(checkpoints, checkpoint_bytes)
             self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
+            self._media = MediaReader(self.projector, context.n_ubatch)
             self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel))
             self._opened = opened.pop_all()
         self._gate = Gate()
@@ -202,10 +202,10 @@ class Engine(Closing):
         # The vocabulary reads the model's memory.
         with self._gate.inside():
             with clock.phase("render"):
-                attachments = read_attachments(request.messages, self.projector)
+                attachments = self._media.read(request.messages)
                 rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
             with clock.phase("tokenize"):
-                filled = self._insertions(rendering, attachments)
+                filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
                 tokens = token_map(
                     rendering,
                     self._vocabulary,
@@ -222,13 +222,6 @@ class Engine(Closing):
         where = partial(field_at, rendering, tokens)
         candidates = (*places, *(Candidate(end, "media_end", stable=True) for end in ends))
         return Prompt(ids, candidates, identity_of(request.tools), where, media), clock
-
-    def _insertions(self, rendering: spanparse.Rendering, attachments: Mapping[Place, Attachment]) -> list[Insertion]:
-        if self.projector is None:
-            return []
-        media = {place: attachment.media for place, attachment in attachments.items()}
-        expand = partial(self.projector.expand, n_ubatch=self.tree.context.n_ubatch)
-        return insertions(rendering, media, expand, self._vocabulary)
 
     def _ask(self, call: Call) -> Call:
         if not call.prompt.tokens.size:

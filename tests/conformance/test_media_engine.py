@@ -13,6 +13,7 @@ import pytest
 from tests.conformance.mtmd import audio_part, image_part, picture, sound, text_part
 
 import runtime.attachment
+from runtime.attachment import MediaReader
 from runtime.completion import Completion
 from runtime.engine import Engine
 from runtime.errors import DecodeError, ModelError, RequestError
@@ -23,9 +24,9 @@ from runtime.tiny import ensure_model, ensure_projector
 from runtime.verify import Verifier
 from spanparse import load_source
 from spanparse.errors import ConversationError
-from spanparse.media import Media, Place, read_media
+from spanparse.media import Media, MediaPart, decode
 
-SMALL = {"n_ctx": 1024, "n_batch": 256, "n_ubatch": 128, "n_threads": 1, "exact": True}
+SMALL: dict[str, Any] = {"n_ctx": 1024, "n_batch": 256, "n_ubatch": 128, "n_threads": 1, "exact": True}
 PAIRS = [
     ("hybrid", "qwen3vl", "chatml"),
     ("hybrid", "qwen2vl", "chatml"),
@@ -180,10 +181,12 @@ def test_another_image_of_the_same_size_is_never_taken_for_it(desk: Desk) -> Non
 
 
 def test_were_it_taken_for_it_the_comparison_would_show(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_alike(messages: Messages) -> dict[Place, Media]:
-        return {place: replace(media, id="the same") for place, media in read_media(messages).items()}
+    def all_alike(part: MediaPart) -> Media:
+        return replace(decode(part), id="the same")
 
-    monkeypatch.setattr(runtime.attachment, "read_media", all_alike)
+    monkeypatch.setattr(runtime.attachment, "decode", all_alike)
+    # One that has not seen the images before.
+    monkeypatch.setattr(desk.engine, "_media", MediaReader(desk.engine.projector, SMALL["n_ubatch"]))
     desk.ask(about(1))
     desk.encoded.clear()
     completion = desk.engine.generate(Request(about(2, "Is it another one?"), max_tokens=4), logits=True)

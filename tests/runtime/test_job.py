@@ -13,6 +13,7 @@ from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
 from runtime.tree import Tree
+from spanparse.media import MediaPart
 
 OPTIONS = ContextOptions(n_ctx=2048, n_batch=256, n_ubatch=128, n_threads=1, exact=True, n_seq_max=4)
 
@@ -70,7 +71,7 @@ def test_media_are_a_stretch_of_their_own_wherever_steps_and_limits_end(tree, to
     plans += [planned((300, False))]
     prompt = tokens(1, 300)
     prompt[100:180] = -7
-    chunk = MediaChunk(100, 180, 13, 0, Attachment(None, None, "messages[0].content[0]"))
+    chunk = MediaChunk(100, 180, 13, 0, Attachment(None, MediaPart(0, 0, {}), None))
     job = tree.begin(Prompt(prompt, media=(chunk,)), max_tokens=1, clock=Clock())
     found = []
     while (stretch := job.next_stretch(64)) is not None:

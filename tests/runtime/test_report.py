@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runtime.attachment import Attachment, MediaChunk
 from runtime.history import Shared
 from runtime.report import Clock, Excess, Report, Restored, Reuse, Seconds
+from spanparse.media import MediaPart
 
 
 def reuse(**changes):
@@ -80,14 +81,14 @@ def test_what_a_failed_decode_made_to_be_evaluated_again_is_named():
 
 
 def with_media(*places, **changes):
-    media = [MediaChunk(begin, end, 1, 0, Attachment(None, None, f"messages[{begin}]")) for begin, end in places]
+    media = [MediaChunk(begin, end, 1, 0, Attachment(None, MediaPart(begin, 0, {}), None)) for begin, end in places]
     return reuse(media=media, **changes)
 
 
 def test_media_that_were_encoded_again_without_need_have_a_reason_of_their_own():
     media, text = with_media((10, 30), (50, 70), (85, 95), start=40).explain(60)
     assert (media.tokens, media.reason) == (20, "media")
-    assert media.detail == "messages[50] encoded again, no state lies inside media: common 80, nearest 40"
+    assert media.detail == "messages[50].content[0] encoded again, no state lies inside media: common 80, nearest 40"
     assert (text.tokens, text.reason) == (20, "state-missing")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from spanparse.media.audio import Audio
 from spanparse.media.estimate import estimate
 from spanparse.media.image import Image
-from spanparse.media.insertions import Expand, insertions
+from spanparse.media.insertions import Expand, insert_expansions, insertions
 from spanparse.media.parts import MediaPart, media_parts
 from spanparse.media.placeholders import Placeholder, find_placeholders
 from spanparse.media.read import Media, Place, decode, read_media
@@ -27,6 +27,7 @@ __all__ = [
     "decode",
     "estimate",
     "find_placeholders",
+    "insert_expansions",
     "insertions",
     "media_parts",
     "read_media",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from spanparse.errors import MediaUnavailable
 from spanparse.media.estimate import estimate
@@ -24,23 +24,27 @@ def insertions(
     `expand` asks the runtime; without it numbers are estimated, for the rule that `backend` encodes the texts of.
     Raises `MediaUnavailable` for media that the template shows in no known way, or not at all.
     """
-    found = find_placeholders(rendering)
-    _check_shown(rendering, media, found)
-    expansions: dict[Place, Expansion] = {}
+    found = _shown(rendering, media)
     if expand is not None:
         expansions = {place: expand(content, part_name(place)) for place, content in media.items()}
-    return [
-        Insertion(
-            start=placeholder.start,
-            end=placeholder.end,
-            message=placeholder.place[0],
-            part=placeholder.place[1],
-            index=placeholder.index,
-            expansion=expansions.get(placeholder.place) or estimate(placeholder, media[placeholder.place], backend),
-        )
-        for placeholder in found
-        if placeholder.place in media
-    ]
+        return [_insertion(placeholder, expansions[placeholder.place]) for placeholder in found]
+    return [_insertion(each, estimate(each, media[each.place], backend)) for each in found]
+
+
+def insert_expansions(rendering: Rendering, expansions: Mapping[Place, Expansion]) -> list[Insertion]:
+    """The same for media of which only is known what they become."""
+    return [_insertion(placeholder, expansions[placeholder.place]) for placeholder in _shown(rendering, expansions)]
+
+
+def _insertion(placeholder: Placeholder, expansion: Expansion) -> Insertion:
+    return Insertion(
+        start=placeholder.start,
+        end=placeholder.end,
+        message=placeholder.place[0],
+        part=placeholder.place[1],
+        index=placeholder.index,
+        expansion=expansion,
+    )
 
 
 def part_name(place: Place) -> str:
@@ -48,9 +52,12 @@ def part_name(place: Place) -> str:
     return f"messages[{place[0]}].content[{place[1]}]"
 
 
-def _check_shown(rendering: Rendering, media: Mapping[Place, Media], found: list[Placeholder]) -> None:
+def _shown(rendering: Rendering, places: Iterable[Place]) -> list[Placeholder]:
+    """The placeholders of media. Raises `MediaUnavailable` for those that have none."""
+    wanted = set(places)
+    found = [placeholder for placeholder in find_placeholders(rendering) if placeholder.place in wanted]
     shown = {placeholder.place for placeholder in found}
-    for message, part in media:
+    for message, part in places:
         if (message, part) not in shown:
             source = f"content[{part}]"
             texts = [rendering.text[p.start : p.end] for p in rendering.messages[message].parts if p.source == source]
@@ -60,3 +67,4 @@ def _check_shown(rendering: Rendering, media: Mapping[Place, Media], found: list
                 else "shows nothing of it"
             )
             raise MediaUnavailable(f"messages[{message}].{source}", f"the template {what}", message)
+    return found

@@ -11,6 +11,7 @@ import pytest
 from runtime.attachment import Attachment, MediaChunk, MediaStretch
 from runtime.llama import Stretch
 from runtime.scheduler.turn import equally_long, next_turn
+from spanparse.media import MediaPart
 
 
 @dataclass(eq=False)
@@ -109,7 +110,7 @@ class Looking(Waiting):
     def next_stretch(self, limit):
         if self.given:
             return super().next_stretch(limit)
-        chunk = MediaChunk(0, 300, 300, 0, Attachment(None, None, ""))
+        chunk = MediaChunk(0, 300, 300, 0, Attachment(None, MediaPart(0, 0, {}), None))
         return MediaStretch(np.zeros(300, dtype=np.int32), 0, 0, chunk)
 
 
