@@ -40,12 +40,12 @@ _ASSUMED: Final[dict[Source, float]] = {"ram": 2e-10, "disk": 1e-9, "redis": 4e-
 
 @final
 class Held(NamedTuple):
-    """What is needed to store the end of a prompt once its answer is complete.
+    """What is needed to store the state at some offset of a prompt once the branch has gone on.
 
-    Of a memory that can go back to it by itself, or that stays there, the logits are enough.
+    Nothing, where the memory can go back by itself. `logits`: those after it, if it is the prompt's end.
     """
 
-    logits: Logits
+    logits: Logits | None = None
     checkpoint: Checkpoint | None = None
     slot: Slot | None = None
 
@@ -120,15 +120,15 @@ class Archive:
         logits = entry.logits if branch.length == tokens.size else None
         return Loaded(branch, match.source, logits, match.name.key not in self._ours)
 
-    def hold(self, branch: Branch, logits: Logits, *, moves_on: bool) -> Held | None:
-        """What `keep` will need of this moment, the end of a prompt; None if its state is stored or has no room."""
+    def hold(self, branch: Branch, logits: Logits) -> Held | None:
+        """What `put_away` will need of this moment, the end of a prompt; None if it is stored or has no room."""
         if not _storable(branch.tokens) or self.has(branch.tokens, logits=True):
             return None
         whole = branch.context.state_size(branch.sequence, partial=False) + logits.nbytes
         if whole > self.store.ram_bytes:
             self._complain(whole)
             return None
-        if not moves_on or branch.memory.kind == "dense":
+        if branch.memory.kind == "dense":
             return Held(logits)
         size = branch.state_size
         try:
@@ -142,14 +142,14 @@ class Archive:
         return self.store.has(tokens, self._media(tokens), logits=logits)
 
     def put_away(self, branch: Branch, end: int, held: Held | None, scratch: Scratch) -> None:
-        """Store what a branch was after the `end` tokens of its prompt, with what was `held` of that moment.
+        """Store what a branch was after its first `end` tokens, with what was `held` of that moment.
 
         One that has not come so far is stored as it is. One that went on is copied, and the copy taken back. What was
         held is given back.
         """
         if 0 < branch.length <= end:
             self.keep(branch, held.logits if held and branch.length == end else None)
-        elif branch.length and held is not None:
+        elif branch.length and held and not self.has(branch.tokens[:end], logits=held.logits is not None):
             with scratch() as copy, suppress(StateError):
                 if copy is not None:
                     _take_back(copy, branch, held.checkpoint, end)

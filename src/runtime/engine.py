@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import planner
 import spanparse
 from planner import Budget, Candidate, PolicyName
 from planner.expectation.learning import identity_of
-from runtime.attachment import MediaReader, media_chunks
+from runtime.archive import Archive
+from runtime.attachment import Attachment, media_chunks, read_attachments
 from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
@@ -22,17 +23,23 @@ from runtime.gate import Gate
 from runtime.llama import Context, ContextOptions, Model
 from runtime.media import Projector
 from runtime.memory import probe
+from runtime.observer import Observer
 from runtime.prefix import Tokens, as_tokens
 from runtime.prompt import Prompt
 from runtime.report import Clock
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
 from runtime.sampling import GREEDY, Sampling
 from runtime.scheduler import Call, Outbox, Scheduler
+from runtime.store import StoreOptions, StoreStatus
 from runtime.stream import AsyncStream, Stream
 from runtime.tree import Tree
-from spanparse.media import insert_expansions
+from spanparse.media import Place, insertions
 from spanparse.tokens import LlamaVocabulary, token_map
+from spanparse.tokens.media import Insertion
 from spanparse.tokens.where import field_at
+
+if TYPE_CHECKING:
+    from runtime.metrics import Metrics
 
 _DEFAULT_CHECKPOINTS = 8
 
@@ -69,10 +76,12 @@ class Engine(Closing):
     `model` is the path of a GGUF file. `template` defaults to the one in it. `projector` is the path of an mmproj file,
     for images and recordings. `checkpoints` and `checkpoint_bytes` are budgets that hold at every moment; with neither,
     eight checkpoints. `policy` is one of `planner.POLICIES`. Up to `parallel` requests are evaluated at once, in
-    batches that they share; more wait. The other options are those of `ContextOptions`. `trust_content` lets text that
-    came from a message hold control tokens.
+    batches that they share; more wait. `store`: where the ends of prompts are kept beside the memory, on top of the
+    budgets of checkpoints. `metrics` count what happens. The other options are those of `ContextOptions`.
+    `trust_content` lets text that came from a message hold control tokens.
 
-    Raises `ModelError`, `RequestError` for an unknown policy, and `spanparse.SourceError` without a template. An error
+    Raises `ModelError`, `RequestError` for an unknown policy, `spanparse.SourceError` without a template, and what
+    `StoreOptions.open` raises. An error
     of a request leaves the engine usable, and the other requests alone. All methods may be called from any thread;
     once the engine is closed they raise `EngineClosed`.
     """
@@ -86,6 +95,8 @@ class Engine(Closing):
         policy: str = "adaptive",
         checkpoints: int | None = None,
         checkpoint_bytes: int | None = None,
+        store: StoreOptions | None = None,
+        metrics: Metrics | None = None,
         n_ctx: int = ContextOptions.n_ctx,
         n_batch: int = ContextOptions.n_batch,
         n_ubatch: int = ContextOptions.n_ubatch,
@@ -100,9 +111,10 @@ class Engine(Closing):
         if parallel < 1:
             raise ValueError(f"parallel must be at least 1, not {parallel}")
         self.policy = _known_policy(policy)
+        self._observer = Observer(metrics)
         with ExitStack() as opened:
             self.model = opened.enter_context(Model(model))
-            sequences = n_seq_max or _sequences(self.model, n_ctx, checkpoints, parallel)
+            sequences = n_seq_max or _sequences(self.model, n_ctx, checkpoints, parallel + (store is not None))
             self.options = ContextOptions(n_ctx, n_batch, n_ubatch, n_threads, exact, sequences)
             context = opened.enter_context(Context(self.model, self.options))
             self.projector: Projector | None = None
@@ -112,10 +124,13 @@ class Engine(Closing):
             self.memory = probe(context)
             identity = fingerprint(self.model.path, self.options)
             budget = Budget(checkpoints, checkpoint_bytes)
-            self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget)
+            archive = None
+            if store is not None:
+                opened_store = store.open(self.model.path, n_ctx=context.n_ctx, exact=exact)
+                archive = Archive(opened.enter_context(opened_store), self.projector)
+            self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget, archive=archive)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
-            self._media = MediaReader(self.projector, context.n_ubatch)
-            self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel))
+            self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel, observer=self._observer))
             self._opened = opened.pop_all()
         self._gate = Gate()
         self._trust_content = trust_content
@@ -181,8 +196,15 @@ class Engine(Closing):
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
         return self._wait(self._ask(Call(prompt, request, Clock(), keep_logits=logits)))
 
+    def store_status(self) -> StoreStatus | None:
+        """How the tiers of the store are doing; None without one."""
+        archive = self.tree.archive
+        return None if archive is None else self.scheduler.run(archive.store.status)
+
     def reset(self) -> None:
         """Forget all conversations, their checkpoints, all earlier prompts and what was learned from them.
+
+        What is stored stays.
 
         Waits until what was asked before has been answered.
         """
@@ -200,12 +222,12 @@ class Engine(Closing):
     def _prompt(self, request: Request) -> tuple[Prompt, Clock]:
         clock = Clock()
         # The vocabulary reads the model's memory.
-        with self._gate.inside():
+        with self._watched(request), self._gate.inside():
             with clock.phase("render"):
-                attachments = self._media.read(request.messages)
+                attachments = read_attachments(request.messages, self.projector)
                 rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
             with clock.phase("tokenize"):
-                filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
+                filled = self._insertions(rendering, attachments)
                 tokens = token_map(
                     rendering,
                     self._vocabulary,
@@ -223,11 +245,28 @@ class Engine(Closing):
         candidates = (*places, *(Candidate(end, "media_end", stable=True) for end in ends))
         return Prompt(ids, candidates, identity_of(request.tools), where, media), clock
 
+    def _insertions(self, rendering: spanparse.Rendering, attachments: Mapping[Place, Attachment]) -> list[Insertion]:
+        if self.projector is None:
+            return []
+        media = {place: attachment.media for place, attachment in attachments.items()}
+        expand = partial(self.projector.expand, n_ubatch=self.tree.context.n_ubatch)
+        return insertions(rendering, media, expand, self._vocabulary)
+
+    @contextmanager
+    def _watched(self, request: Request) -> Iterator[None]:
+        """What goes wrong before the scheduler has a request is told as what goes wrong there."""
+        try:
+            yield
+        except Exception as error:
+            self._observer.failed(error, request.id)
+            raise
+
     def _ask(self, call: Call) -> Call:
-        if not call.prompt.tokens.size:
-            raise RequestError("messages", "the prompt has no tokens")
-        call.request.sampling.check(self.model.n_vocab)
-        self.scheduler.submit(call)
+        with self._watched(call.request):
+            if not call.prompt.tokens.size:
+                raise RequestError("messages", "the prompt has no tokens")
+            call.request.sampling.check(self.model.n_vocab)
+            self.scheduler.submit(call)
         return call
 
     def _wait(self, call: Call) -> Completion:

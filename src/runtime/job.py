@@ -120,10 +120,13 @@ class Job:
         with self.clock.phase("save"):
             self._saves += self._tree.save(self)
 
-    def prompt_ended(self, logits: npt.NDArray[np.float32]) -> None:
-        """The prompt has been evaluated, and `logits` follow it: its end may go to the store when the job is over."""
+    def prompt_ended(self, logits: npt.NDArray[np.float32], *, moves_on: bool) -> None:
+        """The prompt has been evaluated, and `logits` follow it: its end may go to the store when the job is over.
+
+        The branch is there; `moves_on`: it will not be when the job ends.
+        """
         with self.clock.phase("save"):
-            self._tree.hold(self, logits)
+            self._tree.hold(self, logits, moves_on=moves_on)
 
     def generated(self, token: int) -> None:
         """The answer goes on with `token`, which is to be evaluated next."""
@@ -141,7 +144,7 @@ class Job:
         if cancelled and self.in_prompt and self.branch.length:
             self.save()
         self._tree.end(self, self._reached)
-        return Report(
+        report = Report(
             prompt_tokens=self.prompt.tokens.size,
             restored=self._restored(),
             evaluated=self._evaluated,
@@ -154,6 +157,9 @@ class Job:
             seconds=self.clock.seconds(),
             refused=self._refused,
         )
+        if self._tree.archive is not None:
+            self._tree.archive.observe(report)
+        return report
 
     def _restored(self) -> Restored | None:
         restore = self.plan.restore

@@ -9,7 +9,7 @@ from typing import final
 
 from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
 from planner.restoring import restore_of
-from runtime.archive import Archive, Loaded
+from runtime.archive import Archive, Held, Loaded
 from runtime.branch import Branch
 from runtime.checkpoint import CheckpointStore
 from runtime.errors import ContextFull, StateError
@@ -156,20 +156,33 @@ class Tree:
         self.pool.tip = job.branch if job.branch.length else None
         self._retention.prune()
 
-    def hold(self, job: Job, logits: Logits) -> None:
+    def hold(self, job: Job, logits: Logits, *, moves_on: bool) -> None:
         """A job is at the end of its prompt, which `logits` follow: take what `put_away` needs of this moment."""
         if self.archive is not None:
-            job.held = self.archive.hold(job.branch, logits, moves_on=job.owed > 0)
+            job.held = self.archive.hold(job.branch, logits) if moves_on else Held(logits)
 
     def put_away(self, job: Job) -> None:
         """Store the end of the prompt of a job that is over, or where it was cut off; the next call after `finish`.
 
-        It takes time for which nobody should wait: the client has its answer before.
+        And the last state before, for a template may write the end of a prompt otherwise when the answer is there. It
+        takes time for which nobody should wait: the client has its answer before.
         """
         if self.archive is not None:
             held, job.held = job.held, None
             scratch = partial(self._retention.scratch, job.branch)
             self.archive.put_away(job.branch, job.prompt.tokens.size, held, scratch)
+            offset, before = self._last_before_end(job)
+            if offset:
+                self.archive.put_away(job.branch, offset, before, scratch)
+
+    def _last_before_end(self, job: Job) -> tuple[int, Held]:
+        """The last place before the end of a job's prompt that its branch can be taken back to, 0 if none."""
+        n = job.prompt.tokens.size
+        if self.memory.kind == "dense":
+            return max((c.offset for c in job.prompt.candidates if c.offset < n), default=0), Held()
+        held = [self.store[state.identity] for state in self.store.states if state.offset < n]
+        last = max((c for c in held if job.branch.holds(c)), key=lambda c: c.offset, default=None)
+        return (0, Held()) if last is None else (last.offset, Held(None, last))
 
     def relieve(self) -> bool:
         """Drop all that is idle, as the last resort of a memory without room; whether that was anything."""

@@ -36,7 +36,8 @@ class Played:
         """All that the job has to evaluate; the logits after it, None if that is nothing."""
         row = None
         while (stretch := job.next_stretch(128)) is not None:
-            self.context.decode(stretch)
+            with job.clock.phase("prefill"):
+                self.context.decode(stretch)
             job.evaluated(stretch)
             row = self.context.logits() if stretch.logits else None
         return row
@@ -52,7 +53,7 @@ class Played:
         else:
             logits = row
             if put_away:
-                job.prompt_ended(row)
+                job.prompt_ended(row, moves_on=answer > 1)
         for _ in range(answer - 1):
             job.generated(int(row.argmax()))
             row = self.evaluate(job)
@@ -100,7 +101,7 @@ def test_the_state_of_another_prompt_shows(played, tokens, kind, monkeypatch):
         made.run(tokens(3, 600))
         made.run(prompt)
         made.tree.reset()
-        (wrong,), load = made.archive.store.find(tokens(3, 600)).matches, made.archive.store.load
+        (wrong, *_), load = made.archive.store.find(tokens(3, 600)).matches, made.archive.store.load
         monkeypatch.setattr(made.archive.store, "load", lambda match: load(wrong))
         report, logits, _ = made.run(np.concatenate([prompt, more]))
     assert report.restored.offset == 600
@@ -159,7 +160,8 @@ def test_of_a_prompt_that_was_cut_off_what_was_evaluated_is_stored(played, token
         job = made.tree.begin(Prompt(tokens(1, 600)), max_tokens=1, clock=Clock())
         for _ in range(3):
             stretch = job.next_stretch(128)
-            made.context.decode(stretch)
+            with job.clock.phase("prefill"):
+                made.context.decode(stretch)
             job.evaluated(stretch)
         job.finish(cancelled=True)
         made.tree.put_away(job)
@@ -183,7 +185,7 @@ def test_the_memory_lent_for_an_end_counts_for_the_budget(played, tokens, kind):
         store, most = made.archive.store, 0
         jobs = [made.tree.begin(Prompt(tokens(i, 100)), max_tokens=5, clock=Clock()) for i in range(3)]
         for job in jobs:
-            job.prompt_ended(made.evaluate(job))
+            job.prompt_ended(made.evaluate(job), moves_on=True)
             job.generated(1000)
             made.evaluate(job)
             made.tree.check_integrity()

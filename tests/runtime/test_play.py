@@ -18,6 +18,7 @@ REPORT = {
     "saves",
     "bytes",
     "seconds",
+    "refused",
 }
 
 

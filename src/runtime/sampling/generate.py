@@ -28,7 +28,7 @@ def generate(
         if sampling.penalises:
             sampler.remember(branch.tokens[-sampling.repeat_last_n :].tolist())
         while answer.finish is None:
-            chosen, logprob = sampler.sample(context)
+            chosen, logprob = sampler.sample(context.logits())
             text = answer.add(chosen, logprob)
             if answer.finish is None and branch.length == context.n_ctx:
                 text += answer.end("length")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from runtime.closing import Closing
 from runtime.errors import DeadEnd, GrammarTooCostly, RequestError
-from runtime.llama import Context, Model, lib
+from runtime.llama import Model, lib
 from runtime.sampling.logprobs import Logprob, logprob_of
 from runtime.sampling.parameters import Sampling
 
@@ -57,14 +57,11 @@ class Sampler(Closing):
         for token in tokens:
             lib.llama_sampler_accept(self._chain, token)
 
-    def sample(self, context: Context, row: int = -1) -> tuple[int, Logprob | None]:
-        """The next token after the last one evaluated with logits, or after output `row` of the last batch.
+    def sample(self, logits: npt.NDArray[np.float32]) -> tuple[int, Logprob | None]:
+        """The next token after `logits`, of shape (n_vocab,), and if asked for its log probability.
 
-        With it, if asked for, its log probability. Raises `DeadEnd` if the grammar allows no token here, and
-        `GrammarTooCostly`.
+        Raises `DeadEnd` if the grammar allows no token here, and `GrammarTooCostly`.
         """
-        pointer = lib.llama_get_logits_ith(context.pointer, row)
-        logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab,))
         token = self._choose(self._allowed(logits))
         logprob = None if self._top is None else logprob_of(logits, token, self._top)
         if self._grammar is not None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -17,7 +18,7 @@ from runtime.completion import Completion
 from runtime.errors import DecodeError, EngineClosed
 from runtime.job import Job
 from runtime.llama import Stretch
-from runtime.logs import log_failure, log_request
+from runtime.observer import Observer
 from runtime.rates import Rates
 from runtime.report import Report
 from runtime.scheduler.call import Call
@@ -55,8 +56,9 @@ class Scheduler(Closing):
     thread but this one.
     """
 
-    def __init__(self, tree: Tree, *, parallel: int) -> None:
+    def __init__(self, tree: Tree, *, parallel: int, observer: Observer) -> None:
         self._tree = tree
+        self._observer = observer
         self._context = tree.context
         self._parallel = parallel
         self._inbox: SimpleQueue[Call | _Errand | None] = SimpleQueue()
@@ -115,6 +117,8 @@ class Scheduler(Closing):
     def _receive(self) -> bool:
         """Take what has come, waiting for it if there is nothing to do; False when it is time to end."""
         idle = not self._tasks and not self._waiting
+        if idle:
+            self._write_states()
         while not self._closed:
             try:
                 item = self._inbox.get(block=idle)
@@ -128,12 +132,23 @@ class Scheduler(Closing):
                     self._waiting.append(item)
         return False
 
+    def _write_states(self) -> None:
+        """Nothing is to be done: states that only memory holds go to the slower tiers, until something comes."""
+        if self._tree.archive is None:
+            return
+        for _ in self._tree.archive.store.flushing():
+            if not self._inbox.empty():
+                return
+        self._observer.stored(self._tree.archive.store.status)
+
     def _end_cancelled(self) -> None:
         for task in [task for task in self._tasks if task.cancelled]:
             self._end(task)
         for call in [item for item in self._waiting if isinstance(item, Call) and item.cancelled]:
             self._waiting.remove(call)
-            call.end(_never_begun(call, self._tree.store.bytes))
+            completion = _never_begun(call, self._tree.store.bytes)
+            self._observer.answered(completion, call.request.id)
+            call.end(completion)
 
     def _begin_waiting(self) -> None:
         while self._waiting and not self._full:
@@ -148,7 +163,7 @@ class Scheduler(Closing):
 
     def _begin(self, call: Call) -> bool:
         """False if it must wait for the room that others have."""
-        with _forwarded(call):
+        with self._forwarded(call):
             job = self._start(call)
             if job is None:
                 assert self._tasks, "an empty memory has no room"
@@ -156,10 +171,14 @@ class Scheduler(Closing):
                 return False
             served = min((task.served for task in self._tasks if not task.prefilled), default=0)
             try:
-                self._tasks.append(Task(call, job, self._context, served))
+                task = Task(call, job, self._context, served)
             except BaseException:
                 job.finish(cancelled=True)
                 raise
+            self._tasks.append(task)
+            if job.loaded is not None and job.loaded.logits is not None:
+                # Nothing of the prompt is left to be evaluated.
+                self._choose(task, partial(task.choose_by, job.loaded.logits))
         return True
 
     def _start(self, call: Call) -> Job | None:
@@ -195,10 +214,13 @@ class Scheduler(Closing):
                 task.evaluated(stretch)
         for task, row in choices:
             if task in self._tasks:
-                with self._contained(task):
-                    task.choose(row)
-                    if task.ended:
-                        self._end(task)
+                self._choose(task, partial(task.choose, row))
+
+    def _choose(self, task: Task, choose: Callable[[], None]) -> None:
+        with self._contained(task):
+            choose()
+            if task.ended:
+                self._end(task)
 
     def _decode(self, batch: list[Share]) -> tuple[int, ...]:
         with ExitStack() as stack:
@@ -240,20 +262,31 @@ class Scheduler(Closing):
         except Exception as error:  # noqa: BLE001 it is for whoever asked
             self._fail(task, error)
 
+    @contextmanager
+    def _forwarded(self, call: Call) -> Iterator[None]:
+        """What goes wrong inside is the call's result."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 it is for whoever asked
+            self._observer.failed(error, call.request.id)
+            call.end(error)
+
     def _fail(self, task: Task, error: Exception) -> None:
         self._remove(task)
-        log_failure(error, task.call.request.id)
+        self._observer.failed(error, task.call.request.id)
         try:
             task.job.finish(cancelled=True)
         finally:
             task.call.end(error)
+        self._tree.put_away(task.job)
 
     def _end(self, task: Task) -> None:
         completion = task.completion()
         self._remove(task)
         self._rates.observe(completion.report)
-        log_request(completion, task.call.request.id)
+        self._observer.answered(completion, task.call.request.id)
         task.call.end(completion)
+        self._tree.put_away(task.job)
 
     def _remove(self, task: Task) -> None:
         self._tasks.remove(task)
@@ -264,25 +297,19 @@ class Scheduler(Closing):
         """Nothing more will be answered."""
         for task in self._tasks:
             task.close()
-            task.call.end(EngineClosed())
+            self._turn_away(task.call)
         while not self._inbox.empty():
             if (item := self._inbox.get()) is not None:
                 self._waiting.append(item)
         for item in self._waiting:
             if isinstance(item, Call):
-                item.end(EngineClosed())
+                self._turn_away(item)
             else:
                 item.future.set_exception(EngineClosed())
 
-
-@contextmanager
-def _forwarded(call: Call) -> Iterator[None]:
-    """What goes wrong inside is the call's result."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 it is for whoever asked
-        log_failure(error, call.request.id)
-        call.end(error)
+    def _turn_away(self, call: Call) -> None:
+        self._observer.failed(EngineClosed(), call.request.id)
+        call.end(EngineClosed())
 
 
 def _never_begun(call: Call, stored: int) -> Completion:

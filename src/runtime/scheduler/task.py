@@ -64,12 +64,20 @@ class Task(Closing):
 
     def choose(self, row: int) -> None:
         """Take the token that follows `row` of the last decode. Raises `DeadEnd` and `GrammarTooCostly`."""
+        logits, first = self._context.logits(row), not self.prefilled
+        self.choose_by(logits)
+        if first:
+            # The token is on its way, and the branch is still where the prompt ends.
+            self.job.prompt_ended(logits, moves_on=not self.ended)
+
+    def choose_by(self, logits: npt.NDArray[np.float32]) -> None:
+        """Take the next token by `logits`. Raises as `choose`."""
         if not self.prefilled:
-            self._begin(row)
+            self._begin(logits)
         if self.ended:
             return
         with self.call.clock.phase("decode"):
-            token, logprob = self._sampler.sample(self._context, row)
+            token, logprob = self._sampler.sample(logits)
         text = self._answer.add(token, logprob)
         if not self.ended:
             if self.job.full:
@@ -78,11 +86,11 @@ class Task(Closing):
                 self.job.generated(token)
         self.call.put(text)
 
-    def _begin(self, row: int) -> None:
+    def _begin(self, logits: npt.NDArray[np.float32]) -> None:
         self.prefilled = True
         sampling = self.call.request.sampling
         if self.call.keep_logits:
-            self._logits = self._context.logits(row)
+            self._logits = logits
         if sampling.penalises:
             tokens = self.call.prompt.tokens
             self._sampler.remember(tokens[tokens >= 0][-sampling.repeat_last_n :].tolist())

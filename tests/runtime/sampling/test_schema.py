@@ -60,9 +60,9 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:40])
-def test_every_finished_answer_obeys_the_schema(schema, line):
+def test_every_finished_answer_obeys_the_schema(schema, branch):
     """A hot model chooses anything that is allowed, though it likes what closes something."""
-    grammar, model = schema_grammar(schema), line.context.model
+    grammar, model = schema_grammar(schema), branch.context.model
     liked = [token for token in range(model.n_vocab) if model.piece(token) in (b'"', b"}", b"]")]
     ends = [token for token in range(model.n_vocab) if model.ends_generation(token)]
     finished = 0
@@ -73,7 +73,7 @@ def test_every_finished_answer_obeys_the_schema(schema, line):
         answer = Answer(model, sampling, 300)
         with Sampler(model, sampling) as sampler:
             while answer.finish is None:
-                answer.add(*sampler.sample(line.context))
+                answer.add(*sampler.sample(branch.context.logits()))
         if answer.finish == "stop":
             Draft202012Validator(schema).validate(json.loads(answer.result().text))
             finished += 1

@@ -81,8 +81,8 @@ def test_states_that_are_restored_wrongly_are_noticed(monkeypatch: pytest.Monkey
 
     genuine = Context.save_state
 
-    def forged(self: Context) -> Any:
-        state = genuine(self)
+    def forged(self: Context, sequence: int, *, into: Any) -> Any:
+        state = genuine(self, sequence, into=into)
         # The end of it is the recurrent state of the last layer; what stands before has to stay readable.
         numbers = state[-(state.size // 32 * 4) :].view(np.float32)
         numbers *= -1
