@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, final
@@ -14,7 +14,7 @@ import spanparse
 from planner import Budget, Candidate, PolicyName
 from planner.expectation.learning import identity_of
 from runtime.archive import Archive
-from runtime.attachment import Attachment, media_chunks, read_attachments
+from runtime.attachment import MediaReader, media_chunks
 from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
@@ -33,9 +33,8 @@ from runtime.scheduler import Call, Outbox, Scheduler
 from runtime.store import StoreOptions, StoreStatus
 from runtime.stream import AsyncStream, Stream
 from runtime.tree import Tree
-from spanparse.media import Place, insertions
+from spanparse.media import insert_expansions
 from spanparse.tokens import LlamaVocabulary, token_map
-from spanparse.tokens.media import Insertion
 from spanparse.tokens.where import field_at
 
 if TYPE_CHECKING:
@@ -130,6 +129,7 @@ class Engine(Closing):
                 archive = Archive(opened.enter_context(opened_store), self.projector)
             self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget, archive=archive)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
+            self._media = MediaReader(self.projector, context.n_ubatch)
             self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel, observer=self._observer))
             self._opened = opened.pop_all()
         self._gate = Gate()
@@ -192,8 +192,6 @@ class Engine(Closing):
         prompt = Prompt(as_tokens(tokens), tuple(candidates))
         if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
-        if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
-            raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
         return self._wait(self._ask(Call(prompt, request, Clock(), keep_logits=logits)))
 
     def store_status(self) -> StoreStatus | None:
@@ -224,10 +222,10 @@ class Engine(Closing):
         # The vocabulary reads the model's memory.
         with self._watched(request), self._gate.inside():
             with clock.phase("render"):
-                attachments = read_attachments(request.messages, self.projector)
+                attachments = self._media.read(request.messages)
                 rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
             with clock.phase("tokenize"):
-                filled = self._insertions(rendering, attachments)
+                filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
                 tokens = token_map(
                     rendering,
                     self._vocabulary,
@@ -244,13 +242,6 @@ class Engine(Closing):
         where = partial(field_at, rendering, tokens)
         candidates = (*places, *(Candidate(end, "media_end", stable=True) for end in ends))
         return Prompt(ids, candidates, identity_of(request.tools), where, media), clock
-
-    def _insertions(self, rendering: spanparse.Rendering, attachments: Mapping[Place, Attachment]) -> list[Insertion]:
-        if self.projector is None:
-            return []
-        media = {place: attachment.media for place, attachment in attachments.items()}
-        expand = partial(self.projector.expand, n_ubatch=self.tree.context.n_ubatch)
-        return insertions(rendering, media, expand, self._vocabulary)
 
     @contextmanager
     def _watched(self, request: Request) -> Iterator[None]:
