@@ -26,6 +26,7 @@ from runtime.memory import probe
 from runtime.observer import Observer
 from runtime.prefix import Tokens, as_tokens
 from runtime.prompt import Prompt
+from runtime.renders import Rendered, Renders, digests
 from runtime.report import Clock
 from runtime.requests import DEFAULT_MAX_TOKENS, Request
 from runtime.sampling import GREEDY, Sampling
@@ -130,6 +131,7 @@ class Engine(Closing):
             self.tree = Tree(context, self.memory, identity, policy=self.policy, budget=budget, archive=archive)
             self._vocabulary = LlamaVocabulary(self.model.pointer)
             self._media = MediaReader(self.projector, context.n_ubatch)
+            self._renders = Renders(context.n_ctx)
             self.scheduler = opened.enter_context(Scheduler(self.tree, parallel=parallel, observer=self._observer))
             self._opened = opened.pop_all()
         self._gate = Gate()
@@ -218,21 +220,31 @@ class Engine(Closing):
         self._opened.close()
 
     def _prompt(self, request: Request) -> tuple[Prompt, Clock]:
-        clock = Clock()
+        clock, tools = Clock(), identity_of(request.tools)
+        setting, messages = (tools, repr(sorted(request.kwargs.items()))), digests(request.messages)
         # The vocabulary reads the model's memory.
         with self._watched(request), self._gate.inside():
-            with clock.phase("render"):
-                attachments = self._media.read(request.messages)
-                rendering = spanparse.parse(self.template, request.messages, tools=request.tools, kwargs=request.kwargs)
-            with clock.phase("tokenize"):
-                filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
-                tokens = token_map(
-                    rendering,
-                    self._vocabulary,
-                    template=self.template.text,
-                    trust_content=self._trust_content,
-                    media=filled,
-                )
+            with self._renders.nearest(setting, messages) as before:
+                with clock.phase("render"):
+                    attachments = self._media.read(request.messages)
+                    rendering = spanparse.parse(
+                        self.template,
+                        request.messages,
+                        tools=request.tools,
+                        kwargs=request.kwargs,
+                        previous=before.rendering if before else None,
+                    )
+                with clock.phase("tokenize"):
+                    filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
+                    tokens = token_map(
+                        rendering,
+                        self._vocabulary,
+                        template=self.template.text,
+                        trust_content=self._trust_content,
+                        media=filled,
+                        previous=None if before is None or filled or before.tokens.has_media else before.tokens,
+                    )
+            self._renders.put(Rendered(setting, messages, rendering, tokens))
             media = media_chunks(tokens, filled, attachments, self.tree.context.n_ctx)
             # Nobody having said that a barrier moves, it is taken to stay.
             places = [Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places]
@@ -241,7 +253,7 @@ class Engine(Closing):
             ids = as_tokens(tokens.ids)
         where = partial(field_at, rendering, tokens)
         candidates = (*places, *(Candidate(end, "media_end", stable=True) for end in ends))
-        return Prompt(ids, candidates, identity_of(request.tools), where, media), clock
+        return Prompt(ids, candidates, tools, where, media), clock
 
     @contextmanager
     def _watched(self, request: Request) -> Iterator[None]:
