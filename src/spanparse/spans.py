@@ -155,10 +155,12 @@ class Rendering:
             """Python asks here for a field that is missing."""
             if name not in _FIELDS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            for missing, value in self._later().items():
-                _set(self, missing, value)
-            _set(self, "_later", None)
-            return getattr(self, name)
+            later = self._later
+            if later is not None:  # another thread may have been here meanwhile
+                for missing, value in later().items():
+                    _set(self, missing, value)
+                _set(self, "_later", None)
+            return object.__getattribute__(self, name)
 
 
 _set: Final = object.__setattr__

@@ -57,6 +57,13 @@ def test_any_field_may_be_read_first(name: str) -> None:
     assert getattr(of(chat()), name) == getattr(whole, name)
 
 
+def test_what_another_thread_has_worked_out_meanwhile_is_taken() -> None:
+    rendering = of(chat())
+    messages = rendering.messages
+    # Python asks like this if it found the field missing just before the other thread filled it in.
+    assert rendering.__getattr__("messages") is messages  # type: ignore[attr-defined]
+
+
 def test_a_name_that_is_no_field_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'Rendering' object has no attribute 'mesages'"):
         of(chat()).mesages  # type: ignore[attr-defined]  # noqa: B018
