@@ -45,7 +45,9 @@ _DEFAULT_CHECKPOINTS = 8
 
 _MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
 _BRANCHES = 16
-"""Other conversations that a memory keeps where only the bytes of checkpoints are limited."""
+"""Most branches that a sequence is set aside for where that takes memory, beside those in evaluation and the tip."""
+_WINDOWS = 4
+"""The same where a window slides: attention looks at the cells of all windows, whosever they are."""
 
 
 def _known_policy(name: str) -> PolicyName:
@@ -56,17 +58,21 @@ def _known_policy(name: str) -> PolicyName:
 
 
 def _sequences(model: Model, n_ctx: int, checkpoints: int | None, parallel: int) -> int:
-    """Sequences enough for what may be kept: a branch for each state, for each request in evaluation, and the tip.
+    """Sequences for the branches that states need, for each request in evaluation, and for the tip.
 
-    A dense memory sets nothing aside for a sequence, and keeps as many branches as there is room for.
+    A dense memory sets nothing aside for a sequence, and keeps as many branches as there is room for. States of one
+    conversation need one branch together.
     """
-    states = _BRANCHES if checkpoints is None else checkpoints
     if model.is_recurrent:
         # Recurrent states are whole: none needs a branch.
-        states = 0
-    elif not model.is_hybrid and not 0 < model.n_swa < n_ctx:
-        states = _MOST_SEQUENCES
-    return min(_MOST_SEQUENCES, parallel + states + 1)
+        branches = 0
+    elif 0 < model.n_swa < n_ctx:
+        branches = _WINDOWS
+    else:
+        branches = _BRANCHES if model.is_hybrid else _MOST_SEQUENCES
+    if checkpoints is not None and branches < _MOST_SEQUENCES:
+        branches = min(branches, checkpoints)
+    return min(_MOST_SEQUENCES, parallel + branches + 1)
 
 
 @final

@@ -275,6 +275,23 @@ def test_a_policy_that_knows_one_conversation_at_a_time_loses_the_other(engine, 
     assert [(excess.tokens, excess.reason) for excess in report.excess] == [(199, "evicted")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "budget", "sequences"),
+    [
+        ("dense", {}, 256),
+        ("recurrent", {"checkpoints": 32}, 3),
+        ("hybrid", {"checkpoints": 8}, 11),
+        ("hybrid", {"checkpoint_bytes": 10**9}, 19),
+        ("swa", {"checkpoints": 32}, 7),
+        ("swa", {"checkpoints": 1}, 4),
+        ("hybrid", {"n_seq_max": 5}, 5),
+    ],
+)
+def test_sequences_are_set_aside_as_the_kind_of_memory_needs_them(engine, kind, budget, sequences):
+    made = engine(kind, parallel=2, **budget)
+    assert made.options.n_seq_max == made.tree.context.n_seq_max == sequences
+
+
 def test_reset_forgets_everything(engine, tokens):
     made = engine("hybrid")
     made.run_tokens(tokens(1, 200), at(100))
