@@ -97,6 +97,26 @@ def test_an_edited_conversation_is_forecast_anew() -> None:
     assert found == Forecast(chat.template, BACKEND).likely(rendering, request, tokens)
 
 
+def test_what_is_past_the_end_of_a_turn_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "reminding.jinja"
+    path.write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% if loop.last %} Be brief.{% endif %}"
+        "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    template = load_source(str(path))
+    forecast = Forecast(template, BACKEND)
+
+    def likely(*answers: str) -> tuple[int, list[int]]:
+        messages = [{"role": "assistant", "content": answer} for answer in answers]
+        request = request_of(template, [{"role": "user", "content": "Look at it."}, *messages])
+        rendering = parse_request(template, request)
+        tokens = token_map(rendering, BACKEND, template=template.text)
+        return tokens.count, [offset for offset, _ in forecast.likely(rendering, request, tokens)]
+
+    long, short = likely("Well. " * 200), likely("Well.", "Well.")
+    assert max(long[1]) > short[0] >= max(short[1])
+
+
 def test_nothing_is_expected_where_the_renders_run_past_the_limits() -> None:
     chat = Chat("chatml")
     assert chat.likely(LENGTHS[0], limits=Limits(characters=100)) == ()

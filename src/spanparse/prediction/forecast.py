@@ -89,7 +89,7 @@ class Forecast:
         except TemplateLimit:
             return ()
         found = likely_offsets(prediction)
-        end = rendering.messages[last].end if asked else 0
+        end = rendering.messages[last].end if asked else None
         if end is not None:
             if known is not None:
                 self._turns.remove(known)
@@ -117,7 +117,6 @@ class _Turn(NamedTuple):
 
     def likely(self, tokens: TokenMap) -> tuple[Likely, ...]:
         grown = tokens.count - self.length
-        return tuple(
-            likely if likely.offset < self.edge else likely._replace(offset=likely.offset + grown)
-            for likely in self.found
-        )
+        moved = (Likely(offset + grown * (offset >= self.edge), weight) for offset, weight in self.found)
+        # A client may have cut what stands after the user's message.
+        return tuple(likely for likely in moved if 0 < likely.offset <= tokens.count)
