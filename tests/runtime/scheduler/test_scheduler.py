@@ -247,6 +247,35 @@ def test_closing_ends_what_is_in_flight_and_what_waits(engine, held):
     assert not any(thread.name == "spanparse-scheduler" for thread in threading.enumerate())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_when_the_thread_ends_before_its_time_nobody_waits_for_ever(engine, held, monkeypatch):
+    made = engine("hybrid", parallel=1)
+
+    def over(self, *stretches):
+        raise SystemExit
+
+    monkeypatch.setattr(Context, "decode", over)
+    with held(made):
+        streams = [made.stream(asks(f"Hello {number}")) for number in range(2)]
+    for stream in streams:
+        with pytest.raises(EngineClosed):
+            list(stream)
+    with pytest.raises(EngineClosed):
+        made.generate(asks("Hello"))
+
+
+def test_a_reset_comes_after_what_was_asked_before(engine, held):
+    made = engine("hybrid")
+    made.generate(asks("Hello", 4))
+    with ThreadPoolExecutor(1) as pool, held(made):
+        stream = made.stream(asks("Hello", 30))
+        done = pool.submit(made.reset)
+    assert len(list(stream)) > 0
+    assert stream.completion.report.ideal == 1
+    done.result()
+    assert made.generate(asks("Hello", 4)).report.ideal == stream.completion.report.prompt_tokens
+
+
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
