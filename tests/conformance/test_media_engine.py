@@ -20,6 +20,8 @@ from runtime.errors import DecodeError, ModelError, RequestError
 from runtime.llama import Context
 from runtime.media import PreparedMedia, Projector
 from runtime.requests import Request
+from runtime.session import Session
+from runtime.store import StoreOptions
 from runtime.tiny import ensure_model, ensure_projector
 from runtime.verify import Verifier
 from spanparse import load_source
@@ -32,6 +34,7 @@ PAIRS = [
     ("hybrid", "qwen2vl", "chatml"),
     ("hybrid", "gemma3", "gemma3"),
     ("swa", "gemma3", "gemma3"),
+    ("swa", "qwen3vl", "chatml"),
     ("recurrent", "gemma3", "gemma3"),
     ("dense", "qwen3vl", "chatml"),
     ("mrope", "qwen3vl", "chatml"),
@@ -280,6 +283,41 @@ def test_a_recording_is_encoded_once_too(monkeypatch: pytest.MonkeyPatch) -> Non
         messages += [assistant(desk.ask(messages).output), user("Are you sure?")]
         desk.ask(messages)
         assert len(desk.encoded) == len(set(desk.encoded)) == 2
+
+
+def test_a_session_keeps_what_was_shown(hybrid: Desk) -> None:
+    session = Session(hybrid.engine, max_tokens=4)
+    session.send(user("Look: ", image(1), "What is it?"))
+    session.say("Are you sure?")
+    other = session.copy()
+    session.regenerate()
+    other.say("And what colour?")
+    assert len(hybrid.encoded) == 1
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "dense", "mrope", "swa", "recurrent"])
+def test_a_prompt_with_an_image_comes_back_from_disk(
+    kind: str, mrope_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = mrope_model if kind == "mrope" else ensure_model(kind)
+    store = StoreOptions(50_000_000, tmp_path)
+    for desk in open_desk(monkeypatch, path, "qwen3vl", "chatml", store=store):
+        desk.ask(about(1))
+    for desk in open_desk(monkeypatch, path, "qwen3vl", "chatml", store=store):
+        report = desk.ask(about(1)).report
+        assert report.restored is not None
+        assert (report.restored.source, report.evaluated) == ("disk", 0)
+        assert desk.encoded == []
+        desk.ask(about(2))
+        assert len(desk.encoded) == 1
+
+
+def test_what_another_projector_saw_is_not_taken_from_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    store = StoreOptions(50_000_000, tmp_path)
+    for projector in ("qwen2vl", "qwen3vl"):
+        for desk in open_desk(monkeypatch, ensure_model("hybrid"), projector, "chatml", store=store):
+            desk.ask(about(1))
+            assert len(desk.encoded) == 1
 
 
 def usable(desk: Desk) -> None:
