@@ -149,6 +149,7 @@ def stats_line(completion: Completion) -> str:
     report = completion.report
     seconds = report.to_json()["seconds"]
     generated, decode = len(completion.output_ids), report.seconds.decode
+    refused = report.refused
     source = f" from {report.restored.source}" if report.restored else ""
     told = [
         f"prompt {report.prompt_tokens} tokens: {report.reused} reused{source}, {report.evaluated} evaluated",
@@ -156,6 +157,7 @@ def stats_line(completion: Completion) -> str:
         f"{generated} generated in {decode:.2f} s" + (f" ({generated / decode:.0f}/s)" if decode else ""),
         f"{report.saves} saved, {report.bytes / 1e6:.1f} MB kept",
         completion.finish,
+        *([] if refused is None else [f"{refused.offset} not restored from {refused.source}: {refused.reason}"]),
         *(f"{e.tokens} more than ideal: {e.reason}, {e.detail}" for e in report.excess),
     ]
     return " · ".join(told)

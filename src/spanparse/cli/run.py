@@ -12,6 +12,7 @@ import typer
 from spanparse.cli import options
 from spanparse.cli.comparison import time_to_first_token
 from spanparse.cli.output import console, progress, write_json
+from spanparse.cli.store import Disk, DiskBytes, RamBytes, Redis, RedisBytes, complaints, store_options
 from spanparse.cli.tables import cell, new_table, show_table
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def run(
             "internvl, qwen3a).",
         ),
     ] = None,
+    ram_bytes: RamBytes = None,
+    disk: Disk = None,
+    disk_bytes: DiskBytes = None,
+    redis: Redis = None,
+    redis_bytes: RedisBytes = None,
     policy: options.Policy = "adaptive",
     token_ids: Annotated[
         bool, typer.Option("--token-ids", help="Report the ids of every prompt (with --json).")
@@ -91,20 +97,25 @@ def run(
     placement = known_policy(policy)
     played = None if requests is None else read_requests(requests)
     source = None if template is None else load_template(template)
-    with Engine(
-        find_model(model),
-        template=source,
-        projector=None if mmproj is None else find_projector(mmproj),
-        policy=placement,
-        checkpoints=checkpoints,
-        checkpoint_bytes=checkpoint_bytes,
-        n_ctx=ctx,
-        n_batch=batch,
-        n_ubatch=ubatch,
-        n_threads=threads,
-        exact=verify,
-        trust_content=trust_content,
-    ) as engine:
+    store = store_options(ram_bytes, disk, disk_bytes, redis, redis_bytes)
+    with (
+        complaints(),
+        Engine(
+            find_model(model),
+            template=source,
+            projector=None if mmproj is None else find_projector(mmproj),
+            policy=placement,
+            checkpoints=checkpoints,
+            checkpoint_bytes=checkpoint_bytes,
+            store=store,
+            n_ctx=ctx,
+            n_batch=batch,
+            n_ubatch=ubatch,
+            n_threads=threads,
+            exact=verify,
+            trust_content=trust_content,
+        ) as engine,
+    ):
         if played is None:
             found = _chat(engine, stats=stats)
         else:
@@ -169,6 +180,10 @@ def _show(reports: list[dict[str, Any]], *, verified: bool) -> None:
         verdict = report.get("verify")
         identical = "–" if verdict is None else "yes" if verdict["identical"] else "NO"
         table.add_row(cell(name), *counts, seconds, report["finish"], *([identical] if verified else []))
+        if (refused := report["refused"]) is not None:
+            remarks.append(
+                f"{name}: {refused['offset']} tokens not restored from {refused['from']}: {refused['reason']}"
+            )
         remarks += [f"{name}: {e['tokens']} more than ideal: {e['reason']}, {e['detail']}" for e in report["excess"]]
     screen = console()
     show_table(screen, table)
