@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from planner import State as Entry
 from runtime.llama import ContextOptions, State
 from runtime.positions import Positions
 from runtime.prefix import Tokens
+
+_log = logging.getLogger(__name__)
 
 _SAMPLES, _SAMPLE_BYTES = 64, 65536
 
@@ -98,6 +101,8 @@ class CheckpointStore:
     def drop(self, entries: Iterable[Entry]) -> None:
         """Drop the bytes of what has been struck out of the books."""
         for entry in entries:
+            about = {"prompt": entry.owner, "offset": entry.offset, "bytes": entry.size}
+            _log.info("checkpoint given up", extra=about)
             self._spare = self._checkpoints.pop(entry.identity).data
 
     def check_integrity(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import final
@@ -14,6 +15,8 @@ from runtime.checkpoint import CheckpointStore
 from runtime.errors import StateError
 from runtime.history import PromptHistory
 from runtime.pool import Pool
+
+_log = logging.getLogger(__name__)
 
 
 @final
@@ -152,6 +155,7 @@ class Retention:
 
     def lose_past(self, branch: Branch, length: int) -> None:
         """A branch is about to lose what is past `length` tokens: give up the states that need it."""
+        _log.info("branch given up", extra={"prompt": branch.used, "tokens": branch.length, "kept": length})
         if self.pool.memory.kind == "dense":
             offset = min(branch.length, self.history.length(branch.used))
             self.store.states.miss(branch.used, offset, "evicted")

@@ -37,6 +37,23 @@ def test_a_request_is_logged_with_its_report_and_without_its_text(engine, lines)
     assert completion.output not in json.dumps(line)
 
 
+@pytest.mark.parametrize(("kind", "what", "size"), [("hybrid", "checkpoint", "bytes"), ("dense", "branch", "tokens")])
+def test_what_gives_way_is_logged_with_its_size(engine, lines, kind, what, size):
+    made = engine(kind, checkpoints=1, n_ctx=256)
+    for text in ("One", "Two", "Three"):
+        made.generate(Request([{"role": "user", "content": f"{text} " * 100}], max_tokens=2))
+    told = [line for line in lines() if line["event"] == f"{what} given up"]
+    assert told
+    assert all(line["level"] == "info" and line[size] > 0 for line in told)
+
+
+def test_a_request_that_never_reached_the_memory_is_logged_too(engine, lines):
+    with pytest.raises(Exception, match="Roles are"):
+        engine().generate(Request([{"content": "no role"}], id="c"))
+    (line,) = lines()
+    assert (line["event"], line["id"], line["error"]) == ("request failed", "c", "TemplateRefused")
+
+
 def test_a_failure_is_a_warning_that_names_the_error(lines):
     log_failure(ValueError("no\nway"), "b")
     (line,) = lines()
