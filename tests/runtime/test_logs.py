@@ -39,9 +39,9 @@ def test_a_request_is_logged_with_its_report_and_without_its_text(engine, lines)
 
 @pytest.mark.parametrize(("kind", "what", "size"), [("hybrid", "checkpoint", "bytes"), ("dense", "branch", "tokens")])
 def test_what_gives_way_is_logged_with_its_size(engine, lines, kind, what, size):
-    made = engine(kind, checkpoints=1, n_ctx=256)
+    made = engine(kind, checkpoints=1, n_ctx=512, policy="deferred")
     for text in ("One", "Two", "Three"):
-        made.generate(Request([{"role": "user", "content": f"{text} " * 100}], max_tokens=2))
+        made.generate(Request([{"role": "user", "content": f"{text} " * 90}], max_tokens=2))
     told = [line for line in lines() if line["event"] == f"{what} given up"]
     assert told
     assert all(line["level"] == "info" and line[size] > 0 for line in told)
