@@ -205,6 +205,17 @@ def test_a_prompt_that_times_out_again_and_again_comes_to_its_end(engine, kind, 
     assert len(reports) == 3
 
 
+def test_with_a_timeout_states_are_saved_on_the_way(engine, monkeypatch):
+    monkeypatch.setattr(calls, "monotonic", lambda: 0.0)
+
+    def saves(timeout):
+        """Of an engine that has measured nothing yet: 1,000 seconds are 500,000 tokens, one second is 500."""
+        made = engine("hybrid", n_ctx=4096, checkpoints=3)
+        return made.generate(asks(long_text(250), 1, timeout=timeout)).report.saves
+
+    assert saves(1) > saves(1000) + 4
+
+
 def test_a_request_whose_time_is_up_before_its_turn_comes_was_never_begun(engine, held):
     made = engine("dense")
     with ThreadPoolExecutor(1) as pool, held(made):
