@@ -183,6 +183,18 @@ def test_after_a_failed_decode_evaluation_goes_on_from_the_last_state_that_is_kn
     assert sum(excess.tokens for excess in report.excess) == 256
 
 
+def test_states_without_cells_go_where_the_way_back_is_spoiled(tree, tokens, plans):
+    plans += [planned((100, True), (300, True), (600, False))]
+    job = begin(tree, tokens(1, 600))
+    for _ in range(3):
+        step(tree, job)
+    tree.store["0:300"].data[:] = 255
+    tree.context.decode(job.next_stretch(256))
+    job.abandon()
+    tree.check_integrity()
+    assert (job.branch.length, offsets(tree)) == (0, [])
+
+
 def test_after_a_failed_decode_the_answer_so_far_is_evaluated_again(tree, tokens, plans):
     plans += [planned((300, True))]
     job = tree.begin(Prompt(tokens(1, 300)), max_tokens=4, clock=Clock())
