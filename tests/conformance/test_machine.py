@@ -25,6 +25,7 @@ from tests.fuzz.profile import cases
 
 from runtime import Engine, Request, Verifier
 from runtime.llama import Context, lib
+from runtime.store import StoreOptions
 from runtime.tiny import KINDS, ensure_model
 
 CHATS = range(3)
@@ -44,11 +45,12 @@ def user(text):
 
 
 class Chats(RuleBasedStateMachine):
-    """Three chats that begin alike."""
+    """Three chats that begin alike, perhaps with a store that outlives the engine."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, store=None):
         super().__init__()
         self.kind = kind
+        self.store = store
         self.requests = 0
         self.histories = [[SYSTEM] for _ in CHATS]
 
@@ -56,7 +58,7 @@ class Chats(RuleBasedStateMachine):
     def open(self, budget):
         self.budget = budget
         small = {"n_ctx": 2048, "n_batch": 256, "n_ubatch": 64, "n_threads": 1, "exact": True, "parallel": 2}
-        self.engine = Engine(ensure_model(self.kind), **small, **budget)
+        self.engine = Engine(ensure_model(self.kind), store=self.store, **small, **budget)
         self.verifier = Verifier(self.engine)
         self.requests = 0
 
@@ -154,6 +156,16 @@ class Chats(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", KINDS)
 def test_chats_that_share_an_engine_get_the_answers_of_a_cold_run(kind):
     run_state_machine_as_test(lambda: Chats(kind), settings=settings(cases(2), stateful_step_count=50))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chats_whose_states_are_stored_get_the_answers_of_a_cold_run(kind, tmp_path):
+    """Tiers for a few states each, so that they give way all the time."""
+    with Engine(ensure_model(kind), n_ctx=2048, n_threads=1, exact=True, store=StoreOptions(ram_bytes=10**9)) as engine:
+        engine.run_tokens(np.arange(1000, 1500), max_tokens=2)
+        size = engine.store_status().tiers[0].bytes
+    store = StoreOptions(3 * size, tmp_path, 4 * size)
+    run_state_machine_as_test(lambda: Chats(kind, store), settings=settings(cases(1), stateful_step_count=50))
 
 
 def notices(kind):
