@@ -151,6 +151,7 @@ class Scheduler(Closing):
             call.end(completion)
 
     def _begin_waiting(self) -> None:
+        """While an answer is being generated one a turn: to plan and to restore takes time, too."""
         while self._waiting and not self._full:
             first = self._waiting[0]
             if isinstance(first, _Errand):
@@ -160,6 +161,8 @@ class Scheduler(Closing):
             elif len(self._tasks) == self._parallel or not self._begin(first):
                 return
             self._waiting.popleft()
+            if any(task.prefilled for task in self._tasks):
+                return
 
     def _begin(self, call: Call) -> bool:
         """False if it must wait for the room that others have."""

@@ -90,6 +90,25 @@ def test_no_more_than_parallel_are_in_flight_and_the_others_wait_their_turn(engi
     assert sorted(map(id, ended)) == sorted(map(id, completions))
 
 
+def test_while_a_stream_waits_for_its_token_no_more_than_one_request_begins(engine, held, monkeypatch):
+    made = engine("dense", n_ctx=4096)
+    stream = made.stream(asks("Hello", 900))
+    next(stream)
+    decode, in_flight = Context.decode, []
+
+    def counted(self, *stretches):
+        in_flight.append(len(made.tree.jobs))
+        return decode(self, *stretches)
+
+    monkeypatch.setattr(Context, "decode", counted)
+    with held(made):
+        others = [made.stream(asks(f"Hello {number}", 20)) for number in range(3)]
+    read(others)
+    stream.cancel()
+    assert max(in_flight) == 4
+    assert max(later - before for before, later in pairwise(in_flight)) == 1
+
+
 def test_a_request_that_others_leave_no_room_waits_until_they_end(engine, held):
     made = engine("hybrid", n_ctx=512, parallel=4)
     with held(made):
