@@ -16,15 +16,17 @@ class Pool:
     """The branches of a context. Cells that branches share are counted once; a recurrent memory has none.
 
     `busy`: those on which a request is being evaluated. `tip`: the one whose live end the most recent request left.
+    `capacity`: how many branches may stay; with `reserve` one sequence less than there are, for work between two calls.
     """
 
-    def __init__(self, context: Context, memory: Memory, fingerprint: bytes) -> None:
+    def __init__(self, context: Context, memory: Memory, fingerprint: bytes, *, reserve: bool = False) -> None:
         self.context = context
         self.memory = memory
         self._fingerprint = fingerprint
         self.busy: set[Branch] = set()
         self.tip: Branch | None = None
         self._branches: list[Branch] = []
+        self.capacity: int = max(1, context.n_seq_max - reserve)
         self._free = list(range(context.n_seq_max))
         heapify(self._free)
 
@@ -37,8 +39,8 @@ class Pool:
 
     @property
     def has_free_sequence(self) -> bool:
-        """Whether `new` can give one."""
-        return bool(self._free)
+        """Whether one more branch may stay."""
+        return len(self) < self.capacity
 
     def idle(self) -> list[Branch]:
         """Branches that are not busy, the least recently used first, the tip last."""
@@ -46,7 +48,7 @@ class Pool:
         return sorted(idle, key=lambda branch: (branch is self.tip, branch.used))
 
     def new(self) -> Branch:
-        """An empty branch on a free sequence. Raises IndexError if there is none."""
+        """An empty branch on a free sequence, the reserved one too. Raises IndexError if there is none."""
         branch = Branch(self.context, self.memory, self._fingerprint, heappop(self._free))
         self._branches.append(branch)
         return branch

@@ -164,9 +164,9 @@ class Retention:
                 self.store.give_up(state.identity, "evicted")
 
     @contextmanager
-    def scratch(self, spared: Branch) -> Iterator[Branch | None]:
-        """An empty branch inside the block, for which another one than `spared` may have to go; None without any."""
-        if not self.pool.has_free_sequence and not self.free_sequence(spared):
+    def scratch(self) -> Iterator[Branch | None]:
+        """An empty branch inside the block, None if all sequences are in use."""
+        if len(self.pool) == self.pool.context.n_seq_max:
             yield None
             return
         branch = self.pool.new()

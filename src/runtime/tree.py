@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import final
 
 from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
@@ -57,7 +56,7 @@ class Tree:
 
     def _begin_anew(self) -> None:
         self.history = PromptHistory()
-        self.pool = Pool(self.context, self.memory, self._fingerprint)
+        self.pool = Pool(self.context, self.memory, self._fingerprint, reserve=self.archive is not None)
         self.store = CheckpointStore(States(self.history.common), self.budget)
         self._retention = Retention(self.pool, self.store, self.history, self.archive)
         # Leading tokens of each prompt that another process evaluated.
@@ -169,11 +168,10 @@ class Tree:
         """
         if self.archive is not None:
             held, job.held = job.held, None
-            scratch = partial(self._retention.scratch, job.branch)
-            self.archive.put_away(job.branch, job.prompt.tokens.size, held, scratch)
+            self.archive.put_away(job.branch, job.prompt.tokens.size, held, self._retention.scratch)
             offset, before = self._last_before_end(job)
             if offset:
-                self.archive.put_away(job.branch, offset, before, scratch)
+                self.archive.put_away(job.branch, offset, before, self._retention.scratch)
 
     def _last_before_end(self, job: Job) -> tuple[int, Held]:
         """The last place before the end of a job's prompt that its branch can be taken back to, 0 if none."""
@@ -215,7 +213,7 @@ class Tree:
 
     def _can_take(self, room: int) -> bool:
         """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
-        if len(self.jobs) == self.context.n_seq_max:
+        if len(self.jobs) == self.pool.capacity:
             return False
         if not self.jobs or self.memory.kind == "recurrent":
             return True

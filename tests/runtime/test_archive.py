@@ -59,7 +59,9 @@ class Played:
             row = self.evaluate(job)
         report = job.finish(cancelled=False)
         if put_away:
+            before = list(self.tree.pool), list(self.tree.store.states)
             self.tree.put_away(job)
+            assert (list(self.tree.pool), list(self.tree.store.states)) == before, "something gave way for it"
         self.tree.check_integrity()
         return report, logits, job.known[prompt.size :].tolist()
 

@@ -115,3 +115,16 @@ def test_a_sequence_that_is_ahead_of_its_branch_does_not_pass_the_integrity_chec
     branch.length = 40
     with pytest.raises(AssertionError, match="does not end where its branch does"):
         pool.check_integrity()
+
+
+def test_a_reserved_sequence_is_for_work_between_two_calls(context):
+    made = context("hybrid", ContextOptions(n_ctx=512, n_batch=128, n_ubatch=128, n_threads=1, n_seq_max=3))
+    pool = Pool(made, probe(made), b"", reserve=True)
+    pool.new()
+    assert pool.has_free_sequence
+    pool.new()
+    assert (len(pool), pool.capacity, pool.has_free_sequence) == (2, 2, False)
+    scratch = pool.new()
+    pool.check_integrity()
+    pool.drop(scratch)
+    assert not pool.has_free_sequence
