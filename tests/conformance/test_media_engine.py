@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.conformance.mtmd import audio_part, image_part, picture, sound, text_part
+from tests.conformance.desk import SMALL, WRONG, Desk, Messages, assistant, image, open_desk, user
+from tests.conformance.mtmd import audio_part, image_part, picture, sound
 
 import runtime.attachment
 from runtime.attachment import MediaReader
 from runtime.completion import Completion
 from runtime.engine import Engine
 from runtime.errors import DecodeError, ModelError, RequestError
-from runtime.llama import Context
-from runtime.media import PreparedMedia, Projector
+from runtime.media import Projector
 from runtime.requests import Request
 from runtime.session import Session
 from runtime.store import StoreOptions
 from runtime.tiny import ensure_model, ensure_projector
-from runtime.verify import Verifier
-from spanparse import load_source
 from spanparse.errors import ConversationError
 from spanparse.media import Media, MediaPart, decode
 
-SMALL: dict[str, Any] = {"n_ctx": 1024, "n_batch": 256, "n_ubatch": 128, "n_threads": 1, "exact": True}
 PAIRS = [
     ("hybrid", "qwen3vl", "chatml"),
     ("hybrid", "qwen2vl", "chatml"),
@@ -42,55 +39,6 @@ PAIRS = [
     ("hybrid", "internvl", "chatml"),
     ("dense", "internvl", "gemma3"),
 ]
-# A restored window has its cells in another order, in which sums round otherwise: up to 7e-3 was seen.
-ROUNDING = 2e-2
-WRONG = 3.5e-2
-"""How far logits are off, at least, after another image of the same size."""
-
-Messages = list[dict[str, Any]]
-
-
-@dataclass
-class Desk:
-    """An engine, and what has been encoded on it so far, as (part, number of the chunk)."""
-
-    engine: Engine
-    verifier: Verifier
-    encoded: list[tuple[str, int]]
-
-    def ask(self, messages: Messages, **options: Any) -> Completion:
-        """An answer that is what a cold run gives."""
-        completion = self.engine.generate(Request(messages, max_tokens=4, **options), logits=True)
-        self.engine.check_integrity()
-        self.compare(completion)
-        return completion
-
-    def compare(self, completion: Completion) -> None:
-        if completion.finish != "cancelled":
-            verdict = self.verifier.check(completion)
-            assert verdict.logit_error is not None
-            assert verdict.logit_error < ROUNDING
-            assert verdict.identical or (verdict.gap is not None and verdict.gap < ROUNDING)
-
-
-def open_desk(patch: pytest.MonkeyPatch, model: Path, projector: str, template: str, **options: Any) -> Iterator[Desk]:
-    encoded: list[tuple[str, int]] = []
-    evaluate = PreparedMedia.evaluate
-    with (
-        Engine(
-            model, template=load_source(template), projector=ensure_projector(projector), **{**SMALL, **options}
-        ) as engine,
-        Verifier(engine) as verifier,
-    ):
-
-        def counted(self: PreparedMedia, context: Context, number: int, position: int, **rest: Any) -> int:
-            if context is engine.tree.context:
-                encoded.append((self.where, number))
-            return evaluate(self, context, number, position, **rest)
-
-        patch.setattr(PreparedMedia, "evaluate", counted)
-        yield Desk(engine, verifier, encoded)
-        patch.undo()
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)
@@ -110,20 +58,6 @@ def desk(opened: Desk) -> Desk:
 @pytest.fixture
 def hybrid() -> Iterator[Desk]:
     yield from open_desk(pytest.MonkeyPatch(), ensure_model("hybrid"), "qwen3vl", "chatml")
-
-
-def user(*content: dict[str, Any] | str) -> dict[str, Any]:
-    if len(content) == 1 and isinstance(content[0], str):
-        return {"role": "user", "content": content[0]}
-    return {"role": "user", "content": [text_part(one) if isinstance(one, str) else one for one in content]}
-
-
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def image(seed: int, width: int = 200, height: int = 100) -> dict[str, Any]:
-    return image_part(picture(width, height, seed))
 
 
 START: Messages = [
