@@ -1,6 +1,6 @@
 """Conversations at once for a long time: no error, budget held, memory flat.
 
-    python bench/soak.py [--minutes N] [--kind KIND]
+    python bench/soak.py [--minutes N] [--kind KIND] [--width N]
 
 Eight threads talk to one engine, each in a conversation of its own that grows, is edited, branches off another's and
 begins anew. A fifth of the answers is cancelled, half of those while their prompt is evaluated. All checkpoints
@@ -89,12 +89,12 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def soaked(kind: str, minutes: float) -> dict[str, Any]:
+def soaked(kind: str, width: int, minutes: float) -> dict[str, Any]:
     """Play and measure."""
     begin = time.monotonic()
     samples, most = [], 0
     with Engine(
-        ensure_model(kind), checkpoint_bytes=BUDGET, n_ctx=16384, n_threads=1, parallel=CONVERSATIONS
+        ensure_model(kind, width=width), checkpoint_bytes=BUDGET, n_ctx=16384, n_threads=1, parallel=CONVERSATIONS
     ) as engine:
         soak = Soak(engine, begin + 60 * minutes)
         soak.sessions += [Session(engine, (SYSTEM,)) for _ in range(CONVERSATIONS)]
@@ -118,6 +118,7 @@ def soaked(kind: str, minutes: float) -> dict[str, Any]:
     before, after = (statistics.median(part) for part in (samples[third : 2 * third], samples[2 * third :]))
     return {
         "kind": kind,
+        "width": width,
         "minutes": minutes,
         "finished": dict(soak.finished),
         "errors": soak.errors,
@@ -135,8 +136,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--kind", choices=KINDS, default="hybrid")
+    parser.add_argument("--width", type=int, default=128, help="of the model: states grow with it")
     arguments = parser.parse_args()
-    result = soaked(arguments.kind, arguments.minutes)
+    result = soaked(arguments.kind, arguments.width, arguments.minutes)
     json.dump({"schema_version": 1, **result}, sys.stdout, indent=1)
     sys.stdout.write("\n")
     if result["errors"] or result["most_checkpoint_bytes"] > BUDGET or abs(result["drift"]) >= MOST_DRIFT:
