@@ -77,7 +77,7 @@ class MediaChunk:
     attachment: Attachment = field(repr=False)
 
     def evaluate(self, context: Context, position: int, sequence: int, n_batch: int) -> None:
-        """Encode it and append it to a sequence, at most `n_batch` tokens at once; what is there must end there.
+        """Encode it and append it to a sequence that ends at `position`, at most `n_batch` tokens at once.
 
         Raises as `PreparedMedia.evaluate`.
         """
@@ -161,5 +161,5 @@ def media_chunks(
             raise ContextFull(tokens.count, n_ctx, attachment.where)
         found.append(MediaChunk(run.begin, end, run.n_pos, number, attachment))
         if end == tokens.count:
-            raise RequestError(attachment.where, "the prompt ends with it, an answer needs text in front")
+            raise RequestError(attachment.where, "the prompt ends with it, and an answer needs text behind it")
     return tuple(found)
