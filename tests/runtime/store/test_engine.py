@@ -135,6 +135,19 @@ def test_a_server_that_has_gone_costs_its_states_alone(engine, redis_server, cap
     assert len({record.work for record in warnings}) == len(warnings) <= 2
 
 
+def test_a_server_that_hangs_is_waited_for_once(engine, redis_server, caplog):
+    made = engine("hybrid", store=StoreOptions(50_000_000, redis=redis_server.url))
+    redis_server.process.send_signal(signal.SIGSTOP)
+    try:
+        for text in ("One", "Two", "Three"):
+            assert made.generate(Request([{"role": "user", "content": text}])).finish == "length"
+        assert made.store_status().tiers[1].problem == "no answer within 2 s"
+    finally:
+        redis_server.process.send_signal(signal.SIGCONT)
+    waited = [record for record in caplog.records if record.name.startswith("runtime.store") and record.levelno > 20]
+    assert 1 <= len(waited) <= 2
+
+
 def test_a_full_disk_costs_its_states_alone(engine, tmp_path, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
