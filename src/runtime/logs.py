@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, final
 if TYPE_CHECKING:
     from runtime.completion import Completion
 
+# Without one, Python itself would print warnings on standard error.
+logging.getLogger("runtime").addHandler(logging.NullHandler())
 _log = logging.getLogger("runtime.requests")
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -80,3 +82,9 @@ def test_other_loggers_fields_and_exceptions_are_kept(lines):
 def test_a_field_cannot_take_the_place_of_what_every_line_has(lines):
     logging.getLogger("runtime").info("true", extra={"event": "false", "level": "false"})
     assert (lines()[0]["event"], lines()[0]["level"]) == ("true", "info")
+
+
+def test_a_program_that_wants_no_log_gets_none():
+    code = "import runtime.logs; runtime.logs.log_failure(ValueError('no'))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == (b"", b"")

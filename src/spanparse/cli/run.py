@@ -78,7 +78,7 @@ def run(
         bool, typer.Option("--json", help="One JSON report a line on standard output (with --requests).")
     ] = False,
 ) -> None:
-    """Chat with a model, or play a file of requests and report on each.
+    """Chat with a model, or play a file of requests and report on it.
 
     A report says what was evaluated, what was reused, and why it was more than the least possible. Without --requests
     each line of standard input is answered; /help lists the commands.
