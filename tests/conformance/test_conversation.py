@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from spanparse import render_plain, request_of
 CONVERSATION = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "conversations" / "agent.json").read_text(encoding="utf-8")
 )
+SCENARIOS = Path(__file__).resolve().parents[3] / "shared" / "tools" / "scenarios.py"
 TURNS = [index for index, message in enumerate(CONVERSATION["messages"]) if message["role"] == "assistant"]
 OPTIONS = {"n_ctx": 4096, "n_threads": 1, "exact": True}
 
@@ -24,6 +26,14 @@ def requests(max_tokens=4):
     """The requests that led to the conversation, one before each message of the assistant."""
     messages, tools = CONVERSATION["messages"], CONVERSATION["tools"]
     return [Request(messages[:turn], tools=tools, max_tokens=max_tokens) for turn in TURNS]
+
+
+def scenarios():
+    """The reference scenarios by name."""
+    spec = importlib.util.spec_from_file_location("scenarios", SCENARIOS)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.SCENARIOS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,6 +52,27 @@ def test_every_answer_is_that_of_a_cold_run_and_little_is_evaluated_twice(kind):
             assert sum(excess.tokens for excess in report.excess) == max(0, report.evaluated - report.ideal)
             evaluated, ideal = evaluated + report.evaluated, ideal + report.ideal
     assert evaluated <= 1.05 * ideal
+
+
+@pytest.mark.skipif(not SCENARIOS.exists(), reason=f"no {SCENARIOS.name}")
+@pytest.mark.parametrize("kind", ["hybrid", "swa"])
+def test_conversations_that_branch_return_and_interleave_are_answered_as_from_nothing(kind):
+    """All kinds of scenarios on one engine, whose cells do not hold them all."""
+    options = {**OPTIONS, "n_ctx": 8192}
+    with Engine(ensure_model(kind), checkpoints=6, **options) as engine, Verifier(engine) as verifier:
+        reports = []
+        for name, scenario in scenarios().items():
+            played = scenario(len(name))
+            for number, (_, messages, tools) in enumerate(played[:4] + played[4:][-3:]):
+                completion = engine.generate(Request(messages, tools, max_tokens=4), logits=True)
+                engine.tree.check_integrity()
+                reports.append(completion.report)
+                if number % 3 == 2:
+                    verdict = verifier.check(completion)
+                    assert verdict.logit_error < (0.05 if kind == "swa" else 1e-3), name
+                    assert verdict.identical or (verdict.gap is not None and verdict.gap < 0.05), name
+    assert "ram" in {report.restored.source for report in reports if report.restored}
+    assert "evicted" in {excess.reason for report in reports for excess in report.excess}
 
 
 def test_without_checkpoints_most_is_evaluated_twice():
