@@ -327,6 +327,9 @@ def _parameters(options: ContextOptions) -> Any:
     parameters.swa_full = False
     parameters.no_perf = True
     parameters.n_seq_max = options.n_seq_max
+    # One row of logits for each sequence is all that a batch asks for; llama.cpp sets room aside for so many, and ends
+    # the process where they are fewer than the sequences.
+    parameters.n_outputs_max = options.n_seq_max
     parameters.kv_unified = True
     if options.exact:
         parameters.type_k = parameters.type_v = lib.GGML_TYPE_F32

@@ -182,6 +182,11 @@ def test_a_cancelled_prefill_stops_at_a_micro_batch_and_keeps_what_it_evaluated(
     assert (excess.tokens, excess.reason) == (443, "cancelled")
 
 
+def test_a_cancelled_request_for_no_answer_says_so(engine, tokens):
+    cut = engine().run_tokens(tokens(1, 700), max_tokens=0, cancel_after_tokens=200)
+    assert (cut.finish, cut.report.evaluated) == ("cancelled", 256)
+
+
 def test_a_request_to_cancel_after_the_prompt_comes_too_late(engine, tokens):
     assert engine().run_tokens(tokens(1, 100), cancel_after_tokens=100).finish == "length"
 

@@ -148,3 +148,10 @@ def test_half_a_character_becomes_a_replacement_character(context):
 def test_options_out_of_their_range_are_refused(name, value, said):
     with pytest.raises(ValueError, match=f"{name} must be {said}, not {value}"):
         ContextOptions(**{name: value})
+
+
+def test_a_batch_may_be_smaller_than_the_number_of_sequences(context, kind, tokens):
+    made = context(kind, ContextOptions(n_ctx=256, n_batch=4, n_ubatch=4, n_threads=1, n_seq_max=16))
+    rows = made.decode(*(Stretch(tokens(1, 1), 0, sequence, logits=True) for sequence in (3, 9, 12, 15)))
+    assert rows == (0, 1, 2, 3)
+    assert np.abs(made.logits(0) - made.logits(3)).max() < 0.1

@@ -97,12 +97,13 @@ class Task(Closing):
 
     def completion(self) -> Completion:
         """The end of the request, whether its answer is complete or cut off here."""
-        report = self.job.finish(cancelled=not self.ended)
+        cancelled = not self.ended
+        report = self.job.finish(cancelled=cancelled)
         answer = self._answer.result()
         return Completion(
             report=report,
             output=answer.text,
-            finish=answer.finish,
+            finish="cancelled" if cancelled else answer.finish,
             token_ids=tuple(self.call.prompt.tokens.tolist()),
             output_ids=answer.ids,
             sampling=self.call.request.sampling,
