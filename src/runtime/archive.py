@@ -138,7 +138,7 @@ class Archive:
         return Held(logits, branch.save(slot.buffer[:size]), slot)
 
     def has(self, tokens: Tokens, *, logits: bool = False) -> bool:
-        """Whether the state after exactly these tokens is stored, in RAM with its `logits` if so asked."""
+        """Whether the state after exactly these tokens is stored; if it is in RAM, with its `logits` if so asked."""
         return self.store.has(tokens, self._media(tokens), logits=logits)
 
     def put_away(self, branch: Branch, end: int, held: Held | None, scratch: Scratch) -> None:
@@ -147,15 +147,17 @@ class Archive:
         One that has not come so far is stored as it is. One that went on is copied, and the copy taken back. What was
         held is given back.
         """
-        if 0 < branch.length <= end:
-            self.keep(branch, held.logits if held and branch.length == end else None)
-        elif branch.length and held and not self.has(branch.tokens[:end], logits=held.logits is not None):
-            with scratch() as copy, suppress(StateError):
-                if copy is not None:
-                    _take_back(copy, branch, held.checkpoint, end)
-                    self.keep(copy, held.logits)
-        if held is not None and held.slot is not None:
-            self.store.give_back(held.slot)
+        try:
+            if 0 < branch.length <= end:
+                self.keep(branch, held.logits if held and branch.length == end else None)
+            elif branch.length and held and not self.has(branch.tokens[:end], logits=held.logits is not None):
+                with scratch() as copy, suppress(StateError):
+                    if copy is not None:
+                        _take_back(copy, branch, held.checkpoint, end)
+                        self.keep(copy, held.logits)
+        finally:
+            if held is not None and held.slot is not None:
+                self.store.give_back(held.slot)
 
     def keep(self, branch: Branch, logits: Logits | None = None) -> None:
         """Store the state that a branch is in, unless that is done."""

@@ -139,10 +139,10 @@ class Store(Closing):
             return self._tiers[match.source].head(match.name).size
 
     def has(self, tokens: Sequence[int] | Tokens, media: Sequence[Medium] = (), *, logits: bool = False) -> bool:
-        """Whether the state after all of `tokens` is in RAM, with its `logits` if so asked, or in another tier."""
+        """Whether the state after all of `tokens` is in some tier; if that is RAM, with its `logits` if so asked."""
         name = self.name(tokens, media)
-        if name in self._ram and (not logits or self._ram[name].logits is not None):
-            return True
+        if name in self._ram:
+            return not logits or self._ram[name].logits is not None
         return any(name in self._names(tier) for tier in self._tiers.values())
 
     def load(self, match: Match) -> Entry:

@@ -13,7 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtime import Request
+from runtime.archive import Archive
 from runtime.metrics import Metrics
+from runtime.scheduler import Call
 from runtime.store import StoreOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -106,6 +108,27 @@ def test_a_process_that_is_killed_while_it_writes_leaves_what_was_written(engine
         after.tree.archive.store.check_integrity()
     assert (again.report.evaluated, again.report.restored.source) == (0, "disk")
     assert again.output == output
+
+
+def test_no_client_waits_for_the_store(engine, monkeypatch):
+    """The first token is out before anything of the prompt's end is kept, and the answer before it is stored."""
+    events = []
+
+    def noted(owner, name):
+        genuine = getattr(owner, name)
+
+        def method(*arguments, **options):
+            events.append(name)
+            return genuine(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, method)
+
+    made = engine("hybrid", store=StoreOptions(50_000_000))
+    for owner, name in ((Call, "put"), (Call, "end"), (Archive, "hold"), (Archive, "put_away")):
+        noted(owner, name)
+    made.generate(ask(max_tokens=3))
+    made.check_integrity()
+    assert events == ["put", "hold", "put", "put", "end", "put_away", "put_away"]
 
 
 def test_two_engines_share_a_server(engine, redis_server):

@@ -299,6 +299,7 @@ def test_a_state_is_known_to_be_stored_wherever_it_is(store):
     assert not store.has(TOKENS[:100])
     save(store, 100)
     assert store.has(TOKENS[:100])
+    store.flush()
     assert not store.has(TOKENS[:100], logits=True)
     assert not store.has(TOKENS[:99])
     for n in (200, 300, 400):
