@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_CHECKPOINTS = 8
 
-_MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
+_MOST_SEQUENCES = 64
+"""However many branches there may be: llama.cpp sets a row of logits aside for each sequence."""
 _BRANCHES = 16
 """Most branches that a sequence is set aside for where that takes memory, beside those in evaluation and the tip."""
 _WINDOWS = 4

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from threading import local
 from typing import Any, final
 
 import numpy as np
@@ -39,25 +40,30 @@ _int_pointer = ctypes.POINTER(ctypes.c_int32)
 _byte_pointer = ctypes.POINTER(ctypes.c_uint8)
 
 
-# llama.cpp keeps a pointer to this callback, so it must live as long as the module.
-_discard: Any = lib.llama_log_callback(lambda level, text, user_data: None)
+_heard = local()
+
+
+@lib.llama_log_callback  # type: ignore[untyped-decorator]
+def log_callback(level: int, text: bytes, user_data: object) -> None:
+    """Keeps llama.cpp's error lines for a thread that is `listening`, and discards all else that it logs."""
+    errors = getattr(_heard, "errors", None)
+    if errors is not None and level == _LOG_ERROR:
+        errors.append(text.decode("utf-8", "replace").strip())
+
+
+# One for the process and for good: several threads may load models. llama.cpp logs on the thread that called it.
+lib.llama_log_set(log_callback, ctypes.c_void_p(0))
 
 
 @contextmanager
-def _listening() -> Iterator[list[str]]:
-    """Collect llama.cpp's error lines instead of printing them; outside this block its log is discarded."""
+def listening() -> Iterator[list[str]]:
+    """Collect the error lines of llama.cpp on this thread instead of discarding them."""
     errors: list[str] = []
-
-    def listen(level: int, text: bytes, user_data: object) -> None:
-        if level == _LOG_ERROR:
-            errors.append(text.decode("utf-8", "replace").strip())
-
-    callback = lib.llama_log_callback(listen)
-    lib.llama_log_set(callback, ctypes.c_void_p(0))
+    _heard.errors = errors
     try:
         yield errors
     finally:
-        lib.llama_log_set(_discard, ctypes.c_void_p(0))
+        _heard.errors = None
 
 
 @final
@@ -69,7 +75,7 @@ class Model(Closing):
         if not os.path.isfile(self.path):
             raise ModelError(self.path, "no such file")
         lib.llama_backend_init()
-        with _listening() as errors:
+        with listening() as errors:
             pointer = lib.llama_model_load_from_file(os.fsencode(self.path), lib.llama_model_default_params())
         if not pointer:
             raise ModelError(self.path, f"llama.cpp cannot load it: {errors[0] if errors else 'no reason given'}")
@@ -167,7 +173,7 @@ class Context(Closing):
     def __init__(self, model: Model, options: ContextOptions) -> None:
         self.model = model
         self.options = options
-        with _listening() as errors:
+        with listening() as errors:
             pointer = lib.llama_init_from_model(model.pointer, _parameters(options))
         if not pointer:
             raise ModelError(

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
-from threading import Lock, local
+from threading import Lock
 from typing import Any, final
 
 from runtime.closing import Closing
 from runtime.errors import DecodeError, ModelError, RequestError
-from runtime.llama import Context, Model
+from runtime.llama import Context, Model, listening, log_callback
 from spanparse.errors import MissingExtra
 from spanparse.media import Audio, Image, Media
 from spanparse.tokens.media import Chunk, Expansion, media_chunk, text_chunk
@@ -23,7 +22,6 @@ from spanparse.tokens.media import Chunk, Expansion, media_chunk, text_chunk
 try:
     # Untyped on purpose: the bindings' own annotations contradict what ctypes accepts.
     lib: Any = import_module("llama_cpp.mtmd_cpp")
-    _logging: Any = import_module("llama_cpp.llama_cpp").llama_log_callback
 except ImportError as error:
     raise MissingExtra("libmtmd", "runtime", "evaluating media") from error
 
@@ -33,31 +31,8 @@ MAX_RATIO = 200
 MIN_SECONDS = 0.1
 """The shortest recording: libmtmd ends the process on some that have fewer than two windows."""
 
-_LOG_ERROR = 4  # GGML_LOG_LEVEL_ERROR
-
-_heard = local()
-
-
-@_logging  # type: ignore[untyped-decorator]
-def _listen(level: int, text: bytes, user_data: object) -> None:
-    errors = getattr(_heard, "errors", None)
-    if errors is not None and level == _LOG_ERROR:
-        errors.append(text.decode("utf-8", "replace").strip())
-
-
-# One for the process and for good: several threads use libmtmd at once. It logs on the thread that called it.
-lib.mtmd_helper_log_set(_listen, ctypes.c_void_p(0))
-
-
-@contextmanager
-def _listening() -> Iterator[list[str]]:
-    """Collect the error lines of libmtmd on this thread; outside this block they are discarded."""
-    errors: list[str] = []
-    _heard.errors = errors
-    try:
-        yield errors
-    finally:
-        _heard.errors = None
+# libmtmd logs as llama.cpp does, on the thread that called it.
+lib.mtmd_helper_log_set(log_callback, ctypes.c_void_p(0))
 
 
 @final
@@ -80,7 +55,7 @@ class Projector(Closing):
         parameters.use_gpu = False
         parameters.print_timings = False
         parameters.n_threads = n_threads or len(os.sched_getaffinity(0))
-        with _listening() as errors:
+        with listening() as errors:
             pointer = lib.mtmd_init_from_file(os.fsencode(self.path), model.pointer, parameters)
         if not pointer:
             # The first names the cause, those after it what failed in turn.
@@ -124,7 +99,7 @@ class Projector(Closing):
         parts = (ctypes.POINTER(lib.mtmd_input_part) * 1)(ctypes.pointer(part))
         try:
             lib.mtmd_bitmap_set_id(bitmap, media.id.encode())
-            with _listening() as errors:
+            with listening() as errors:
                 code = lib.mtmd_tokenize_from_parts(self.pointer, chunks, parts, 1, False)
         finally:
             lib.mtmd_bitmap_free(bitmap)
@@ -139,7 +114,7 @@ class Projector(Closing):
         """libmtmd's evaluation of a `mtmd_input_chunk *`: its code, and the position after it."""
         after = ctypes.c_int32(position)
         # What was encoded last is the projector's until it is in the memory.
-        with self._encoder, _listening():
+        with self._encoder, listening():
             code = lib.mtmd_helper_eval_chunk_single(
                 self.pointer, context.pointer, chunk, position, sequence, n_batch, False, ctypes.byref(after)
             )

@@ -283,7 +283,7 @@ def test_a_policy_that_knows_one_conversation_at_a_time_loses_the_other(engine, 
 @pytest.mark.parametrize(
     ("kind", "budget", "sequences"),
     [
-        ("dense", {}, 256),
+        ("dense", {}, 64),
         ("recurrent", {"checkpoints": 32}, 3),
         ("hybrid", {"checkpoints": 8}, 11),
         ("hybrid", {"checkpoint_bytes": 10**9}, 19),
