@@ -5,7 +5,8 @@
 
 SCENARIOS.py holds `SCENARIOS`: by name, a function of a seed that returns (label, messages, tools) for each request of
 a client, in order. For each seed all kinds are played one after the other on one memory that keeps branches; a row sums
-over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token. With --engine
+over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token. With --forecast
+the simulator plays them a second time, each plan told what the template will rewrite, as engines are not. With --engine
 the tiny model of that kind plays them too, each seed on a fresh engine, with answers of four tokens; such a row names
 the kind of its memory.
 """
@@ -33,7 +34,7 @@ from spanparse.tokens import HuggingFaceTokenizer
 
 SEEDS = (1, 2, 3)
 N_CTX = 262_144
-_LINE = "{source:17} {policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}"
+_LINE = "{source:19} {policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}"
 
 
 def requests(path: str, seed: int) -> Iterator[tuple[str, Conversation]]:
@@ -48,11 +49,13 @@ def requests(path: str, seed: int) -> Iterator[tuple[str, Conversation]]:
             yield name, Conversation(messages, tools)
 
 
-def simulated(sessions: Sequence[Session], policy: PolicyName, checkpoints: int) -> dict[str, Any]:
+def simulated(
+    sessions: Sequence[Session], policy: PolicyName, checkpoints: int, source: str = "simulator"
+) -> dict[str, Any]:
     """The row of a policy and a budget, as the simulator counts."""
     base = PlanRequest(1, policy=policy, budget=Budget(checkpoints))
     outcomes = [outcome for session in sessions for outcome in replay_tree(session, base, Planner())]
-    return row("simulator", policy, checkpoints, [(o.evaluated, o.bound) for o in outcomes])
+    return row(source, policy, checkpoints, [(o.evaluated, o.bound) for o in outcomes])
 
 
 def played_on(
@@ -98,18 +101,20 @@ def main() -> None:
     parser.add_argument("--policy", action="append", choices=POLICIES)
     parser.add_argument("--checkpoints", action="append", type=int)
     parser.add_argument("--engine", action="append", default=[], choices=KINDS)
-    parser.add_argument("--forecast", action="store_true", help="plan with what the template will rewrite")
+    parser.add_argument("--forecast", action="store_true", help="also plan with what the template will rewrite")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     backend = HuggingFaceTokenizer(vocabulary.hf_tokenizer(), name="tiny")
     template = load_source(given.template, tools=True)
     played = [Dialogue(f"seed {seed}", [r for _, r in requests(given.scenarios, seed)]) for seed in SEEDS]
-    sessions = sessions_of(played, template, backend, lambda _: None, forecast=given.forecast)
+    simulations = {"simulator": sessions_of(played, template, backend, lambda _: None)}
+    if given.forecast:
+        simulations["simulator, forecast"] = sessions_of(played, template, backend, lambda _: None, forecast=True)
     seeds = [dialogue.requests for dialogue in played]
     rows = []
     for policy in given.policy or ["adaptive", "barriers", "near-end-pair", "marconi"]:
         for checkpoints in given.checkpoints or [8, 32]:
-            made = [partial(simulated, sessions)]
+            made = [partial(simulated, sessions, source=source) for source, sessions in simulations.items()]
             made += [partial(played_on, kind, seeds, template) for kind in given.engine]
             for make in made:
                 rows.append(make(policy, checkpoints))

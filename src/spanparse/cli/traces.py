@@ -92,8 +92,8 @@ def sessions_of(
 ) -> list[Session]:
     """The dialogues as token ids, as a server with this template and tokenizer would evaluate them.
 
-    `forecast`: one that asks what the template will rewrite. `advance` is told before each request is rendered whose it
-    is. Raises `SpanparseError` naming the dialogue.
+    `forecast`: one that plans with what the template will rewrite, which the engine does not. `advance` is told before
+    each request is rendered whose it is. Raises `SpanparseError` naming the dialogue.
     """
     from planner.expectation.learning import identity_of
     from planner.simulation import token_session
