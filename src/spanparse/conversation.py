@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 
 from spanparse.errors import ConversationError
+from spanparse.nesting import check_depth
 
 # What a template receives under these names is not the caller's to set.
 _RESERVED: Final = {
@@ -21,9 +22,8 @@ _RESERVED: Final = {
     "tools": "belongs beside kwargs, not in them",
     "add_generation_prompt": "is an option of its own",
 }
+_KWARGS: Final = ("kwargs", "chat_template_kwargs")
 _MAX_SHOWN: Final = 40
-# Far more than any conversation has; rendering goes through values recursively.
-_MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ _Call = Annotated[
 
 
 class _Message(_Model):
-    # The assistant has a model of its own; it is named here for the sake of the error about any other role.
-    role: Literal["system", "developer", "user", "assistant", "tool"]
+    # Which roles there are, the template decides: `ipython` and `function` are those of some.
+    role: Annotated[str, Field(min_length=1)]
     content: _Content
     name: str | None = None
     tool_call_id: str | None = None
@@ -201,10 +201,10 @@ _TOOL: Final = TypeAdapter[Any](
 def load_conversation(data: object, tools: object = None, *, name: str = "messages") -> Conversation:
     """Reads a list of messages, or an object with `messages` and optionally `tools` and `kwargs`.
 
-    `data` and `tools` are JSON text (`str`, or `bytes` in UTF-8) or what it parses to. `kwargs` may also be called
-    `chat_template_kwargs`, as servers do; other keys of the object, such as a request's `model`, are ignored. `tools`
-    (as `load_tools` takes them) replaces those in `data`. `name` stands for the input in errors about the whole of it.
-    Raises `ConversationError`.
+    `data` and `tools` are JSON text (`str`, or `bytes` in UTF-8) or what it parses to. `kwargs` may be called
+    `chat_template_kwargs` instead, as servers do; other keys of the object, such as a request's `model`, are ignored.
+    `tools` (as `load_tools` takes them) replaces those in `data`. `name` stands for the input in errors about the whole
+    of it. Raises `ConversationError`.
     """
     body = _parse(data, name)
     kwargs: dict[str, Any] = {}
@@ -213,8 +213,11 @@ def load_conversation(data: object, tools: object = None, *, name: str = "messag
         if "messages" not in body:
             raise ConversationError(name, "an object without messages")
         messages, own_tools = body["messages"], body.get("tools")
-        for key in ("chat_template_kwargs", "kwargs"):
-            kwargs.update(check_kwargs(body.get(key) or {}, key))
+        given = [key for key in _KWARGS if body.get(key)]
+        if len(given) > 1:
+            raise ConversationError(name, f"{' and '.join(given)} are two names for the same")
+        for key in given:
+            kwargs = check_kwargs(body[key], key)
     else:
         messages = body
     check_messages(messages)
@@ -238,7 +241,7 @@ def check_messages(messages: object) -> list[dict[str, Any]]:
         raise ConversationError("messages", "the list is empty")
     for index, message in enumerate(messages):
         _check(_MESSAGE, message, f"messages[{index}]", index)
-        _check_depth(message, f"messages[{index}]", index)
+        check_depth(message, f"messages[{index}]", index)
     return messages
 
 
@@ -250,7 +253,7 @@ def check_tools(tools: object) -> list[dict[str, Any]] | None:
         raise ConversationError("tools", f"should be a list, got {_shown(tools)}")
     for index, tool in enumerate(tools):
         _check(_TOOL, tool, f"tools[{index}]", None)
-        _check_depth(tool, f"tools[{index}]", None)
+        check_depth(tool, f"tools[{index}]")
     return tools
 
 
@@ -261,7 +264,7 @@ def check_kwargs(kwargs: object, where: str = "kwargs") -> dict[str, Any]:
     for key in kwargs:
         if key in _RESERVED:
             raise ConversationError(f"{where}.{key}", _RESERVED[key])
-    _check_depth(kwargs, where, None)
+    check_depth(kwargs, where)
     return kwargs
 
 
@@ -314,20 +317,6 @@ def _check(adapter: TypeAdapter[Any], value: object, where: str, message: int | 
         else:
             reason = first["msg"].removeprefix("Input ")
         raise ConversationError(path, f"{reason}, got {_shown(first['input'])}", message) from error
-
-
-def _check_depth(fields: Mapping[str, Any], where: str, message: int | None) -> None:
-    for name, value in fields.items():
-        if _is_deeper(value, _MAX_DEPTH):
-            raise ConversationError(f"{where}.{name}", f"nested too deeply (more than {_MAX_DEPTH} levels)", message)
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether objects and lists in `value` reach further down than `levels`; text has no level."""
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _path(location: Sequence[int | str]) -> str:

