@@ -69,6 +69,12 @@ def test_every_message_owns_its_header_and_trailer() -> None:
     assert rendering.messages[1].notes == ("content trimmed",)
 
 
+@pytest.mark.parametrize("text", ["  ", "\n"])
+def test_white_space_that_is_trimmed_to_nothing_is_noted(text: str) -> None:
+    rendering = parse(source(CHATML), [*CHAT[:2], {"role": "assistant", "content": text}, CHAT[3]])
+    assert [message.notes for message in rendering.messages[2:]] == [("content trimmed",), ()]
+
+
 def test_a_system_text_outside_the_loop_takes_the_header_in_front_of_it() -> None:
     template = (
         "{{ bos_token }}{% if messages[0].role == 'system' %}<|im_start|>system\n{{ messages[0].content }}<|im_end|>\n"

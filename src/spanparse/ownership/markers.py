@@ -31,6 +31,7 @@ ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
 _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
 # A marker that names thought (`<think>`, `<|START_THINKING|>`), or has such a name behind it (`<|channel>thought`).
 _THOUGHT = re.compile(r"<[^<>\s/]*(?:think|thought|reason)[^<>\s]*>|<[^<>\s]+>(?:thought|analysis)\b", re.IGNORECASE)
+_NAMES_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
@@ -198,13 +199,15 @@ def is_turn(text: str) -> bool:
 
 
 def thought_in(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where in [start, end) the template opens reasoning, and where what closes that begins; None if it opens none.
+    """Where in [start, end) the template opens reasoning, and where what closes that begins; None without either.
 
-    The latter is `end` where it stays open.
+    The latter is `end` where it stays open. Where reasoning is closed that was not opened, both are where that begins.
     """
     opening = next((found for found in _THOUGHT.finditer(text, start, end) if not is_closing(found[0])), None)
     if opening is None:
-        return None
+        closed = (found for found in _CLOSING.finditer(text, start, end) if is_closing(found[0]))
+        closing = next((found.start() for found in closed if _NAMES_THOUGHT.search(found[0])), None)
+        return None if closing is None else (closing, closing)
     after = _CLOSING.finditer(text, opening.end(), end)
     return opening.start(), next((found.start() for found in after if is_closing(found[0])), end)
 

@@ -120,7 +120,7 @@ def _is_from(segment: Segment, field: tuple[str | int, ...]) -> bool:
 def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment]) -> list[str]:
     name = str(field[0]) if len(field) == 1 else f"{field[0]}[{field[1]}]"
     if not segments:
-        return [f"{name} dropped"] if value.strip() else []
+        return [f"{name} {'dropped' if value.strip() else 'trimmed'}"]
     if any(segment.source < 0 for segment in segments):
         return [f"{name} transformed"]
     ranges = sorted((s.source, s.source + s.end - s.start) for s in segments)

@@ -62,7 +62,8 @@ PREFILLED = [
     ("<|CHATBOT_TOKEN|>", "<|START_THINKING|>", "<|END_THINKING|>"),
     (" /think_off <longcat_assistant>", "<longcat_think>\n\n", "</longcat_think>\n"),
     # Reasoning that is closed and never opened was not prefilled.
-    ("<｜Assistant｜></think>", "", ""),
+    ("<｜Assistant｜>", "", "</think>"),
+    ("[ASSISTANT]", "", "[/THINK]\n"),
     ("<|start_of_role|>judge{no_think}<|end_of_role|>", "", ""),
 ]
 
