@@ -14,6 +14,7 @@ from spanparse import load_source
 from spanparse.bounds.limits import Limits
 from spanparse.parse import parse_request, request_of
 from spanparse.prediction import Forecast, Likely, likely_offsets, predict_rendering
+from spanparse.prediction.continuation import NAMES, appends
 from spanparse.prediction.forecast import SHARES
 from spanparse.sources import TemplateSource
 from spanparse.tokens import HuggingFaceTokenizer, TokenMap, token_map
@@ -114,7 +115,26 @@ def test_what_is_past_the_end_of_a_turn_that_was_cut_short_is_left_out(tmp_path:
         return tokens.count, [offset for offset, _ in forecast.likely(rendering, request, tokens)]
 
     long, short = likely("Well. " * 200), likely("Well.", "Well.")
-    assert max(long[1]) > short[0] >= max(short[1])
+    assert min(long[1]) > short[0]
+    assert short[1] == []
+
+
+def test_what_clients_do_is_no_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "plain.jinja"
+    path.write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    template = load_source(str(path))
+    request = request_of(template, [{"role": role, "content": "Look at it."} for role in ("user", "assistant")])
+    rendering = parse_request(template, request)
+    tokens = token_map(rendering, BACKEND, template=template.text)
+    prediction = predict_rendering(rendering, template, request, backend=BACKEND, tokens=tokens, remedies=False)
+    assert prediction.outcome("regenerate").lost_tokens
+    assert prediction.outcome("edit_last_user").lost_tokens
+    # After an answer the user must speak: of the header that was asked for, one more answer's, only the marker stays.
+    assert tokens.generation_prompt is not None
+    assert [offset for offset, _ in likely_offsets(prediction)] == [tokens.generation_prompt.begin + 1]
 
 
 def test_nothing_is_expected_where_the_renders_run_past_the_limits() -> None:
@@ -131,5 +151,7 @@ def test_without_a_tokenizer_no_offset_is_known() -> None:
 def test_the_shares_are_the_planner_s_weights_of_the_same_events() -> None:
     assert SHARES["user_message"] == EVENTS.rewrite
     assert SHARES["tool_call"] == EVENTS.answer
-    assert SHARES["regenerate"] == EVENTS.resend
-    assert SHARES["edit_last_user"] == EVENTS.last_user_start
+
+
+def test_there_is_a_share_for_every_continuation_that_appends() -> None:
+    assert set(SHARES) == {name for name in NAMES if appends(name)}

@@ -52,7 +52,7 @@ class Continuation:
     @property
     def appends(self) -> bool:
         """Whether all of the present request's messages are in it."""
-        return self.name not in ("regenerate", "edit_last_user")
+        return appends(self.name)
 
     def with_reasoning(self) -> Continuation | None:
         """The same, but the answer comes back with its reasoning; None if it does already or there is no answer."""
@@ -61,6 +61,14 @@ class Continuation:
         thinking = {**self.messages[self.answer], _REASONING_FIELDS[0]: _THOUGHT}
         messages = [*self.messages[: self.answer], thinking, *self.messages[self.answer + 1 :]]
         return Continuation(self.name, messages, self.common, self.answer)
+
+
+def appends(name: ContinuationName) -> bool:
+    """Whether a continuation only adds to the present request's messages, so that what is lost is the template's doing.
+
+    In all others the client takes messages back or changes them.
+    """
+    return name not in ("regenerate", "edit_last_user")
 
 
 def continuations(messages: list[Message], tools: list[Tool] | None = None) -> tuple[Continuation, ...]:

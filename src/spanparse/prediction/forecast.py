@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from spanparse.bounds.limits import Limits
 from spanparse.errors import TemplateLimit
-from spanparse.prediction.continuation import ContinuationName
+from spanparse.prediction.continuation import ContinuationName, appends
 from spanparse.prediction.outcome import Prediction
 from spanparse.prediction.predict import predict_rendering
 from spanparse.rendering.render import DEFAULT_LIMITS, Request
@@ -23,11 +23,9 @@ SHARES: Final[Mapping[ContinuationName, float]] = {
     "assistant_answer_with_reasoning": 0.05,
     "tool_call": 0.15,
     "user_message": 0.25,
-    "regenerate": 0.10,
-    "edit_last_user": 0.08,
 }
-"""How often each continuation is what parts the next prompt from this one: the weights that `planner` gives the same
-events (`planner.expectation.weights.EVENTS`) where it knows no more of them than the roles of messages."""
+"""How often each continuation that appends is what parts the next prompt from this one: the weights that `planner`
+gives the same events (`planner.expectation.weights.EVENTS`) where it knows no more than the roles of messages."""
 
 _MOST_TURNS: Final = 8
 """Conversations that may take turns without being forecast anew."""
@@ -42,10 +40,14 @@ class Likely(NamedTuple):
 
 
 def likely_offsets(prediction: Prediction) -> tuple[Likely, ...]:
-    """Where the continuations that lose something part from the prompt, ascending; none where tokens are unknown."""
+    """Where continuations that append part from the prompt if they lose something, ascending; none where tokens are
+    unknown.
+
+    A prompt sent again and an edited message are the client's doing, whatever the template; roles tell of them.
+    """
     weights: dict[int, float] = {}
     for outcome in prediction.continuations:
-        if outcome.kept_tokens and outcome.lost_tokens:
+        if appends(outcome.name) and outcome.kept_tokens and outcome.lost_tokens:
             weights[outcome.kept_tokens] = weights.get(outcome.kept_tokens, 0.0) + SHARES[outcome.name]
     return tuple(Likely(offset, weights[offset]) for offset in sorted(weights))
 
