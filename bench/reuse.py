@@ -8,7 +8,8 @@ a client, in order. For each seed all kinds are played one after the other on on
 over the seeds 1, 2 and 3. Ideal: what a prompt does not share with any earlier one, at least one token. With --forecast
 the simulator plays them a second time, each plan told what the template will rewrite, as engines are not. With --engine
 the tiny model of that kind plays them too, each seed on a fresh engine, with answers of four tokens; such a row names
-the kind of its memory.
+the kind of its memory. The last rows, one for each K, are the optimum for anyone who knew all requests to come, on the
+simulator's memory: what can be done, and what nobody can do with less (`planner.optimum.foresight`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from planner import POLICIES, Budget, PlanRequest, PolicyName
 from planner.expectation.learning import Planner
 from planner.simulation import Session
+from planner.simulation.sweep import least_in_a_tree
 from planner.simulation.tree import replay_tree
 from spanparse.cli.traces import Dialogue, sessions_of
 from spanparse.conversation import Conversation
@@ -35,6 +36,7 @@ from spanparse.tokens import HuggingFaceTokenizer
 SEEDS = (1, 2, 3)
 N_CTX = 262_144
 _LINE = "{source:19} {policy:14} {checkpoints:3} {evaluated:8,} / {ideal:8,} = {ratio:.4f}"
+_BOUNDS = f"{_LINE}, at least {{least:,}}"
 
 
 def requests(path: str, seed: int) -> Iterator[tuple[str, Conversation]]:
@@ -78,6 +80,12 @@ def played_on(
     return row(f"engine, {kind}", policy, checkpoints, counts)
 
 
+def foreseen(sessions: Sequence[Session], checkpoints: int, ideal: int) -> dict[str, Any]:
+    """The row of a budget in the hands of someone who knew the future: `evaluated` can be done, `least` is a bound."""
+    least, evaluated = least_in_a_tree(sessions, checkpoints)
+    return {**row("foresight", "optimum", checkpoints, [(evaluated, ideal)]), "least": least}
+
+
 def row(source: str, policy: str, checkpoints: int, counts: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """What `counts`, (evaluated, ideal) of each request, come to."""
     evaluated, ideal = (sum(column) for column in zip(*counts, strict=True))
@@ -111,16 +119,23 @@ def main() -> None:
     if given.forecast:
         simulations["simulator, forecast"] = sessions_of(played, template, backend, lambda _: None, forecast=True)
     seeds = [dialogue.requests for dialogue in played]
-    rows = []
+    budgets = given.checkpoints or [8, 32]
+    rows: list[dict[str, Any]] = []
+
+    def add(found: dict[str, Any], line: str = _LINE) -> None:
+        rows.append(found)
+        if not given.json:
+            sys.stdout.write(line.format(**found) + "\n")
+            sys.stdout.flush()
+
     for policy in given.policy or ["adaptive", "barriers", "near-end-pair", "marconi"]:
-        for checkpoints in given.checkpoints or [8, 32]:
-            made = [partial(simulated, sessions, source=source) for source, sessions in simulations.items()]
-            made += [partial(played_on, kind, seeds, template) for kind in given.engine]
-            for make in made:
-                rows.append(make(policy, checkpoints))
-                if not given.json:
-                    sys.stdout.write(_LINE.format(**rows[-1]) + "\n")
-                    sys.stdout.flush()
+        for checkpoints in budgets:
+            for source, sessions in simulations.items():
+                add(simulated(sessions, policy, checkpoints, source))
+            for kind in given.engine:
+                add(played_on(kind, seeds, template, policy, checkpoints))
+    for checkpoints in budgets:
+        add(foreseen(simulations["simulator"], checkpoints, rows[0]["ideal"]), _BOUNDS)
     if given.json:
         json.dump({"schema_version": 1, "template": given.template, "rows": rows}, sys.stdout, indent=1)
 

@@ -43,3 +43,12 @@ def sessions() -> list[Session]:
 @pytest.mark.parametrize(("checkpoints", "most"), [(8, 1.05), (32, 1.02)])
 def test_a_budget_comes_this_near_the_ideal(sessions: list[Session], checkpoints: int, most: float) -> None:
     assert 1.0 <= REUSE.simulated(sessions, "adaptive", checkpoints)["ratio"] <= most
+
+
+@pytest.mark.parametrize("checkpoints", [1, 8])
+def test_who_knew_the_future_would_be_between_the_ideal_and_any_policy(
+    sessions: list[Session], checkpoints: int
+) -> None:
+    ours = REUSE.simulated(sessions, "adaptive", checkpoints)
+    best = REUSE.foreseen(sessions, checkpoints, ours["ideal"])
+    assert best["ideal"] <= best["least"] <= best["evaluated"] < ours["evaluated"]
