@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, final
 
 from planner.outcome import Plan
@@ -79,8 +79,12 @@ class States:
 
     @property
     def owners(self) -> frozenset[int]:
-        """The prompts that must still be comparable with those to come."""
-        return frozenset([*(state.owner for state in self), *(owner for _, owner, _ in self._lost)])
+        """The prompts during which the states were saved, which must stay comparable with those to come."""
+        return frozenset(state.owner for state in self)
+
+    def forget_losses(self, known: Collection[int]) -> None:
+        """Forget what was lost during prompts other than the `known`, which can be compared with none to come."""
+        self._lost = deque((loss for loss in self._lost if loss[1] in known), maxlen=_MOST_LOST)
 
     def seen_from(self, prompt: int, *, branches: bool) -> dict[str, Existing]:
         """The states as a plan request for that prompt wants them, by identity; without `branches` those on its path.

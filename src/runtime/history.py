@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple, final
 
 import numpy as np
 
 from runtime.prefix import Tokens, as_tokens, common_prefix
+
+_MOST_TOKENS = 1 << 26
+_SPARE = 4
+"""Of the tokens that may be remembered one in so many is freed at once: finding those to forget visits all."""
 
 
 class Shared(NamedTuple):
@@ -41,37 +48,42 @@ class _Node:
     def split(self, length: int) -> _Node:
         """A node for the first `length` tokens is put above this one, which keeps the others."""
         assert self.parent is not None
-        head = _Node(self.tokens[:length], self.parent, self.latest)
+        head = _Node(self.tokens[:length].copy(), self.parent, self.latest)
         head.evaluated = self.evaluated
         self.parent.children[int(self.tokens[0])] = head
-        self.tokens, self.parent = self.tokens[length:], head
+        self.tokens, self.parent = self.tokens[length:].copy(), head
         head.children = {int(self.tokens[0]): self}
         return head
 
 
 @final
 class PromptHistory:
-    """All earlier prompts as a compressed prefix tree: 4 bytes for each token not shared with an earlier prompt.
+    """Earlier prompts as a compressed prefix tree: 4 bytes for each token not shared with an earlier prompt.
 
-    Prompts are numbered from 0 in the order in which they were added.
+    Prompts are numbered from 0 in the order in which they were added. `tokens` are remembered now, and about
+    `most_tokens` are after `forget`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_tokens: int = _MOST_TOKENS) -> None:
+        self.most_tokens = most_tokens
+        self.tokens = 0
+        self.latest = -1
+        """The number of the last prompt, -1 before the first."""
         self._root = _Node(as_tokens([]), None, 0)
         self._root.evaluated = True
-        self._ends: list[tuple[_Node, int]] = []
+        self._ends: dict[int, tuple[_Node, int]] = {}
 
     @property
-    def latest(self) -> int:
-        """The number of the last prompt, -1 before the first."""
-        return len(self._ends) - 1
+    def numbers(self) -> frozenset[int]:
+        """The prompts that are remembered."""
+        return frozenset(self._ends)
 
     def length(self, number: int) -> int:
-        """Tokens of a prompt."""
+        """Tokens of a prompt that is remembered."""
         return self._ends[number][1]
 
     def common(self, one: int, other: int) -> int:
-        """How many leading tokens two prompts share."""
+        """How many leading tokens two prompts share that are remembered."""
         (left, n), (right, m) = self._ends[one], self._ends[other]
         while left is not right:
             if left.end >= right.end:
@@ -96,13 +108,42 @@ class PromptHistory:
             node = child
             if length < child.tokens.size:
                 break
-        return Shared(prompted, evaluated, node.latest if self._ends else None)
+        return Shared(prompted, evaluated, node.latest if node.latest in self._ends else None)
 
     def add(self, prompt: Tokens) -> int:
         """Remember `prompt`; its number."""
-        number = len(self._ends)
-        self._ends.append((self._reach(prompt, number), prompt.size))
-        return number
+        self.latest += 1
+        self._ends[self.latest] = (self._reach(prompt, self.latest), prompt.size)
+        return self.latest
+
+    def forget(self, needed: Collection[int]) -> bool:
+        """If too much is remembered, forget what was not met for longest, but for the prompts of these numbers.
+
+        Of a prompt that is forgotten there stays what others begin with. Whether anything was forgotten.
+        """
+        if self.tokens <= self.most_tokens:
+            return False
+        needed_ends = {self._ends[number][0] for number in needed}
+        ending = Counter(node for node, _ in self._ends.values())
+        queue = [(node.latest, id(node), node) for node in ending if not node.children and node not in needed_ends]
+        heapify(queue)
+        while queue and self.tokens > self.most_tokens - self.most_tokens // _SPARE:
+            node = heappop(queue)[-1]
+            del ending[node]
+            # What no other prompt begins with goes too.
+            while node.parent is not None and not node.children and not ending[node]:
+                del node.parent.children[int(node.tokens[0])]
+                self.tokens -= node.tokens.size
+                node = node.parent
+            if node.parent is not None and not node.children and node not in needed_ends:
+                heappush(queue, (node.latest, id(node), node))
+        self._ends = {number: end for number, end in self._ends.items() if ending[end[0]]}
+        for number, (end, _) in self._ends.items():
+            above: _Node | None = end
+            while above is not None:
+                above.latest = number
+                above = above.parent
+        return True
 
     def mark_evaluated(self, prompt: Tokens) -> None:
         """The memory held all tokens of `prompt`, the beginning of one that was added, at some time."""
@@ -124,5 +165,6 @@ class PromptHistory:
             if child is None:
                 assert number is not None
                 child = node.children[int(tokens[0])] = _Node(np.array(tokens), node, number)
+                self.tokens += tokens.size
             length = common_prefix(child.tokens, tokens)
             node = child if length == child.tokens.size else child.split(length)

@@ -95,6 +95,7 @@ class Tree:
             pass
         if job.plan.steps and job.plan.steps[0].begin == job.plan.steps[0].end:
             job.save()
+        self._forget()
         return job
 
     def reset(self) -> None:
@@ -210,6 +211,12 @@ class Tree:
         if self.memory.kind == "recurrent":
             return 0
         return max(0, self.pool.cells() + sum(job.owed for job in self.jobs) + more - self.context.n_ctx)
+
+    def _forget(self) -> None:
+        """Keep the history within its bounds; what is kept and what is evaluated needs its prompts."""
+        jobs, branches = {job.number for job in self.jobs}, {branch.used for branch in self.pool}
+        if self.history.forget(self.store.states.owners | jobs | branches):
+            self.store.states.forget_losses(self.history.numbers)
 
     def _can_take(self, room: int) -> bool:
         """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""

@@ -47,3 +47,39 @@ def test_it_keeps_no_view_of_the_callers_array():
     history.add(prompt)
     prompt[:] = 9
     assert history.shared(as_tokens([1, 2, 3])).prompted == 3
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=10), min_size=1, max_size=30),
+    st.integers(4, 40),
+    st.sets(st.integers(0, 29), max_size=4),
+)
+def test_what_was_not_met_for_longest_is_forgotten_and_the_rest_is_as_if_nothing_else_had_been(prompts, most, needed):
+    history = PromptHistory(most)
+    needed = {number for number in needed if number < len(prompts)}
+    for number, ids in enumerate(prompts):
+        assert history.add(as_tokens(ids)) == history.latest == number
+        history.mark_evaluated(as_tokens(ids))
+        history.forget({other for other in needed if other <= number} | {number})
+        kept = history.numbers
+        assert kept >= {other for other in needed if other <= number} | {number}
+        assert history.tokens <= most or all(
+            any(common(prompts[k], prompts[n]) == len(prompts[k]) for n in needed | {number}) for k in kept
+        )
+        assert history.tokens == len({tuple(prompts[k][:end]) for k in kept for end in range(1, len(prompts[k]) + 1)})
+        for one in kept:
+            assert [history.common(one, other) for other in kept] == [common(prompts[one], prompts[o]) for o in kept]
+        for ids in prompts:
+            shared = history.shared(as_tokens(ids))
+            assert shared.prompted == max(common(ids, prompts[k]) for k in kept)
+            assert shared.nearest == max(k for k in kept if common(ids, prompts[k]) == shared.prompted)
+
+
+def test_of_many_prompts_the_latest_are_remembered():
+    history = PromptHistory(10_000)
+    for number in range(100):
+        history.add(as_tokens(range(number * 1_000, number * 1_000 + 1_000)))
+        history.forget({number})
+    assert 7_500 <= history.tokens <= 10_000
+    assert history.shared(as_tokens(range(99_000, 99_500))).prompted == 500
+    assert history.shared(as_tokens(range(500))).prompted == 0

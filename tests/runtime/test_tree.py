@@ -288,3 +288,17 @@ def test_a_state_without_its_cells_does_not_pass_the_integrity_check(tree, token
     made.pool.drop(made.pool.tip)
     with pytest.raises(AssertionError, match="the cells of a state are gone"):
         made.check_integrity()
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "dense"])
+def test_prompts_that_are_long_past_are_forgotten_and_what_is_kept_is_still_used(tree, tokens, kind):
+    made = tree(kind, checkpoints=8)
+    made.history.most_tokens = 4_000
+    system = tokens(0, 300)
+    run(made, system, system=300)
+    for number in range(1, 40):
+        assert run(made, joined(system, tokens(number, 200)), system=300).evaluated <= 210
+        assert made.history.tokens <= 4_000
+    assert made.history.latest == 39
+    assert len(made.history.numbers) <= 20
+    assert made.store.states.lost(39).keys() <= {300, 490, 495, 500}

@@ -4,7 +4,7 @@ A prompt that differs inside its system text will differ there again: in the sam
 sessions with the same tools, and inside a tools block that is the same up to there in all sessions. Divergences near a
 prompt's end are the prior's to foresee, as no other prompt will part at just that offset; but if a session parts again
 and again at about the same distance from the end, as where a client inserts a note some messages above it, it will next
-time too.
+time too. A client that begins one conversation after another under the same system text will begin the next one.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _RECENT = 2
 
 _TAIL = 256
 """Tokens from the end within which the prior knows enough."""
+
+_HEADER = 32
+"""Tokens behind the system text that two conversations may share by the way messages begin."""
 
 _MOST_PLACES = 16
 """Offsets that are remembered of one session, or of one kind of tools."""
@@ -76,12 +79,15 @@ class Planner:
         self._tools: OrderedDict[str, _Places] = OrderedDict()
         self._everywhere = _Places()
         self._distances: OrderedDict[str, deque[int]] = OrderedDict()
+        self._anew: OrderedDict[str, _Anew] = OrderedDict()
 
     def observe(self, divergence: Divergence) -> None:
         """Learn from a prompt that did not extend the one before it."""
         offset, distance = divergence.offset, divergence.length - divergence.offset
         if offset > divergence.system and distance > _TAIL:
             _of(self._distances, divergence.session, _recent).append(distance)
+        if 0 < divergence.system <= offset < divergence.system + _HEADER:
+            _of(self._anew, divergence.session, _Anew).last = True
         if offset == 0 or (offset >= divergence.system and distance < _FAR):
             return
         _of(self._sessions, divergence.session, _Places).add(offset)
@@ -111,8 +117,10 @@ class Planner:
     def expecting(self, request: PlanRequest, *, session: str = "", tools: str | None = None) -> PlanRequest:
         """The request with what was seen added to what it expects."""
         n = request.prompt_tokens
-        static, _ = _start_of(request.candidates)
+        static, system = _start_of(request.candidates)
         seen = [likely for likely in self.expect(session, tools, static) if likely.offset <= n]
+        if system and session in self._anew and (share := self._anew[session].share):
+            seen.append(Likely(system, LEARNED.anew * share))
         distances = self._distances.get(session, ())
         if len(distances) == _RECENT and max(distances) <= _ALIKE * min(distances):
             # Each block that the last ones spread over, so that the deepest of them is met too.
@@ -128,9 +136,11 @@ class Planner:
         )
 
     def plan(self, request: PlanRequest, *, session: str = "", tools: str | None = None) -> Plan:
-        """`planner.plan` of the request with what was seen added to it."""
+        """`planner.plan` of the request, the next prompt of `session`, with what was seen added to it."""
         from planner.planning import make_plan
 
+        if session in self._anew:
+            self._anew[session].next_prompt()
         return make_plan(self.expecting(request, session=session, tools=tools))
 
 
@@ -149,6 +159,19 @@ class _Places:
             # Among the rarest the one not met for longest.
             gone = min(self.counts, key=self.counts.__getitem__)
             self.total -= self.counts.pop(gone)
+
+
+@final
+@dataclass(slots=True)
+class _Anew:
+    """How large a share of the latest prompts were new conversations under the same system text."""
+
+    share: float = 0.0
+    last: bool = False
+
+    def next_prompt(self) -> None:
+        self.share += (self.last - self.share) * LEARNED.anew_weight
+        self.last = False
 
 
 def identity_of(tools: object) -> str | None:

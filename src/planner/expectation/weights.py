@@ -97,7 +97,8 @@ class Learned:
 
     session: in the same session, for each of the first `most`. tools: all those seen with the same tools, and
     tools_doubt how many must be seen to be believed by half. everywhere, everywhere_doubt: the same for offsets inside
-    the tools block, whatever the tools. distance: the last two were about as far from the end.
+    the tools block, whatever the tools. distance: the last two were about as far from the end. anew: that all prompts
+    are new conversations, anew_weight: what the last prompt counts for the share of those that are.
     """
 
     session: float
@@ -107,9 +108,21 @@ class Learned:
     everywhere: float
     everywhere_doubt: float
     distance: float
+    anew: float
+    anew_weight: float
 
 
-LEARNED = Learned(session=0.12, most=4, tools=0.2, tools_doubt=2.0, everywhere=0.02, everywhere_doubt=5.0, distance=0.5)
+LEARNED = Learned(
+    session=0.12,
+    most=4,
+    tools=0.2,
+    tools_doubt=2.0,
+    everywhere=0.02,
+    everywhere_doubt=5.0,
+    distance=0.5,
+    anew=1.0,
+    anew_weight=0.25,
+)
 
 
 @final

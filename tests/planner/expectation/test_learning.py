@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from planner import Budget, Candidate, PlanRequest
+from planner import Budget, Candidate, Existing, PlanRequest
 from planner.expectation.learning import Divergence, Planner
 
 PROMPT = PlanRequest(60_000, (Candidate(14_910, "system_end"),), budget=Budget(4))
@@ -92,3 +94,50 @@ def test_a_place_inside_the_system_text_is_learned_from_a_short_conversation_too
     planner = Planner()
     planner.observe(Divergence(14_115, 15_000, system=14_910))
     assert [likely.offset for likely in planner.expect()] == [14_115]
+
+
+def test_that_conversations_begin_anew_is_expected_as_often_as_they_lately_did() -> None:
+    planner = Planner()
+    request = replace(PROMPT, candidates=(Candidate(1000, "system_end"),))
+
+    def weight() -> float:
+        likely = planner.expecting(request).likely
+        return sum(expected.weight for expected in likely if expected.offset == 1000)
+
+    def next_prompt(*, anew: bool) -> float:
+        if anew:
+            planner.observe(Divergence(1004, 1500, system=1000))
+        planner.plan(request)
+        return weight()
+
+    assert next_prompt(anew=False) == 0
+    rising = [next_prompt(anew=True) for _ in range(12)]
+    assert rising == sorted(rising)
+    assert 0.9 < rising[-1] < 1
+    falling = [next_prompt(anew=False) for _ in range(12)]
+    assert falling == sorted(falling, reverse=True)
+    assert falling[-1] < 0.05
+    assert not planner.expecting(request, session="another").likely
+
+
+def test_a_system_text_under_which_all_begins_anew_is_kept_beside_whatever_was_left() -> None:
+    def kept(planner: Planner) -> bool:
+        """Whether its state outlives that of the last of the conversations that were left, where one must go."""
+        states = [Existing(1000, 100, 0, "system", 1000, returns=0.1)]
+        states += [Existing(1600, 100, i + 1, f"left {i}", 1004, i, returns=1.0) for i in range(3)]
+        candidates = (
+            Candidate(1000, "system_end"),
+            Candidate(1000, "user_start"),
+            Candidate(1600, "generation_prompt"),
+        )
+        request = PlanRequest(
+            1604, candidates, common_prefix=1004, existing=tuple(states), budget=Budget(checkpoints=4)
+        )
+        return 1000 in planner.plan(request).kept
+
+    planner = Planner()
+    assert not kept(planner)
+    for _ in range(6):
+        planner.observe(Divergence(1004, 1604, system=1000))
+        planner.plan(PROMPT)
+    assert kept(planner)
