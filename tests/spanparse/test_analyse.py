@@ -171,6 +171,34 @@ def test_calls_in_one_list_have_a_section_around_them() -> None:
     assert calls.end == ', "id": "{id}"}'
 
 
+COUNTING = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}<|calls|>["
+    "{% for call in m.tool_calls %}CALL{% if not loop.last %}, {% endif %}{% endfor %}]{% endif %}<|end|>{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "start", "separator"),
+    [
+        (
+            '{"nr": "{{ loop.index0 }}", "do": "{{ call.function.name }}", "with": {{ call.function.arguments }}}',
+            '{"nr": "{id}", "do": "',
+            '", "with": ',
+        ),
+        (
+            "<|do|>{{ call.function.name }}:{{ loop.index }}<|with|>{{ call.function.arguments | tojson }}<|done|>",
+            "<|do|>",
+            ":{id}<|with|>",
+        ),
+    ],
+)
+def test_the_number_that_a_template_counts_calls_by_is_an_id(call: str, start: str, separator: str) -> None:
+    calls = analyse(source(COUNTING.replace("CALL", call))).tool_calls
+    assert calls is not None
+    assert (calls.section_start, calls.start, calls.separator) == ("<|calls|>[", start, separator)
+    assert (calls.between, calls.section_end) == (", ", "]")
+
+
 def test_no_marker_of_a_call_is_torn() -> None:
     calls = bundled("deepseek").tool_calls
     assert calls is not None

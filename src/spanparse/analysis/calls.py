@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ from spanparse.analysis.probes import (
     anonymous,
 )
 from spanparse.analysis.trials import Trials
+from spanparse.proof import common_prefix
 from spanparse.spans import MessageSpan, Part, Rendering
 
 _SITUATIONS: Final = (
@@ -35,13 +37,14 @@ _SITUATIONS: Final = (
     (TOOLS_SYSTEM, "with a system message"),
     (TOOLS_TURNS, "in a long conversation"),
 )
+_NUMBER: Final = re.compile(r"[0-9]{1,4}\Z")
 
 
 class _Calls(NamedTuple):
     """The text of a message up to its first call's name, and so on: name, separator, arguments, and what is between."""
 
     lead: str
-    separator: str
+    separators: tuple[str, ...]
     gaps: tuple[str, ...]
     tail: str
     arguments: str
@@ -57,15 +60,17 @@ def find_tool_calls(trials: Trials, assistant: RoleMarkers | None, reasoning: Re
     if shown is None:
         return None
     lead, tail = _behind(shown.lead, reasoning), shown.tail
+    separator, notation = shown.separators[0], _notation(shown.arguments)
     start, end, section_start, section_end, between = lead, tail, "", "", None
     if shown.gaps:
-        start = shared_end([lead, shown.gaps[0]])
-        rest = shown.gaps[0][: len(shown.gaps[0]) - len(start)]
+        lead, gap = _uncounted(lead, shown.gaps[0])
+        separator, _ = _uncounted(*shown.separators)
+        start = shared_end([lead, gap])
+        rest = gap[: len(gap) - len(start)]
         end = shared_start([tail, rest])
         section_start = lead[: len(lead) - len(start)]
         section_end = tail[len(end) :]
         between = rest[len(end) :]
-    separator, notation = shown.separator, _notation(shown.arguments)
     if notation == "own" and (bare := _bare(trials)):
         # What also stands where there are no arguments is the call's, the rest belongs to the arguments.
         separator = shared_start([separator, bare])
@@ -80,6 +85,18 @@ def find_tool_calls(trials: Trials, assistant: RoleMarkers | None, reasoning: Re
         notation,
         _string_arguments(trials),
     )
+
+
+def _uncounted(first: str, second: str) -> tuple[str, str]:
+    """What is written for two calls, with `{id}` for the number that the template counts them by if only that differs.
+
+    Only what is behind that number need be the same.
+    """
+    shared = common_prefix(first[::-1], second[::-1])
+    one, two = (_NUMBER.search(text[: len(text) - shared]) for text in (first, second))
+    if one is None or two is None or int(two[0]) != int(one[0]) + 1:
+        return first, second
+    return f"{first[: one.start()]}{{id}}{first[one.end() :]}", f"{second[: two.start()]}{{id}}{second[two.end() :]}"
 
 
 def _behind(lead: str, reasoning: Reasoning | None) -> str:
@@ -120,10 +137,10 @@ def _calls_in(rendering: Rendering | None, assistant: RoleMarkers | None, count:
     lead = text[piece.start : fields[0][0].start].removeprefix(begin)
     tail = _without_end(text[fields[-1][1].end : piece.end], close)
     gaps = tuple(text[a.end : b.start] for (_, a), (b, _) in pairwise(fields))
-    name, arguments = fields[0]
+    arguments = fields[0][1]
     return _Calls(
         anonymous(lead),
-        anonymous(text[name.end : arguments.start]),
+        tuple(anonymous(text[name.end : arguments.start]) for name, arguments in fields),
         tuple(map(anonymous, gaps)),
         anonymous(tail),
         text[arguments.start : arguments.end],

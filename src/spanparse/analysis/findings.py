@@ -63,9 +63,10 @@ class Reasoning:
 class ToolCalls:
     """How tool calls are written: `section_start` (`start` name `separator` arguments `end`)* `section_end`.
 
-    `between` stands between two calls, None if two at once are refused; `{id}` is the call's own id. `arguments` says
-    how an object of arguments is written (`own` is a notation of the template's), `string_arguments` what becomes of
-    arguments that are JSON text already, None where the template refuses them.
+    `between` stands between two calls, None if two at once are refused; `{id}` is the call's own id, or the number that
+    the template counts it by. `arguments` says how an object of arguments is written (`own` is a notation of the
+    template's), `string_arguments` what becomes of arguments that are JSON text already, None where the template
+    refuses them.
     """
 
     section_start: str
