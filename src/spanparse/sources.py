@@ -55,7 +55,8 @@ def load_source(
     """Finds and reads the template that `spec` names.
 
     `spec` is a path (`.gguf`, a Hugging Face folder, a template's text), `-` for standard input (`stdin` instead, if
-    given) or a name from `bundled_names()`; an existing path wins over a bundled name. Among several templates in one
+    given) or a name from `bundled_names()`; an existing path wins over a bundled name. The names of tiny models are the
+    command line's: from Python, `runtime.tiny.ensure_model` gives the path of one. Among several templates in one
     source, `variant` chooses by name; without it the choice is transformers': `tool_use` if there are `tools`, else
     `default`. Raises `SourceError`.
     """
@@ -75,7 +76,8 @@ def load_source(
         raise SourceError(spec, error.strerror or str(error)) from error
     if spec in bundled_names():
         return _single(spec, bundled_template(spec), variant)
-    raise SourceError(spec, f"no such file, and no bundled template of that name ({', '.join(bundled_names())})")
+    names = f"{', '.join(bundled_names())}; a tiny model's file comes from runtime.tiny.ensure_model"
+    raise SourceError(spec, f"no such file, and no bundled template of that name ({names})")
 
 
 def bundled_names() -> tuple[str, ...]:

@@ -89,8 +89,9 @@ class Barrier(NamedTuple):
 
     `kind` says what begins there, except that the end of system text and tools is always `system_end`.
     `message` is the message that begins there, None for the generation prompt and the preamble.
-    `stable`: the prefix up to here stays byte-identical whatever messages are appended, under the same kwargs; None
-    where that was not looked into.
+    `stable`: the prefix up to here stays byte-identical however user, assistant and tool messages are appended, under
+    the same kwargs; None where that was not looked into. A system message that comes later is not reckoned with: a
+    template that puts all of them in front would have no stable barrier, and what it rewrites otherwise would not show.
     """
 
     offset: int

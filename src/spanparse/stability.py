@@ -19,7 +19,7 @@ def with_stability(
     """`rendering` with `stable` filled in for each barrier.
 
     A barrier is stable if its prefix is the same in every continuation that the template renders; it stays None where
-    the template refuses them all. Costs one plain render for each continuation.
+    the template refuses them all. `Barrier` says what may be appended. Costs one plain render for each continuation.
     """
     kept = stable_prefix(rendering.text, template, request, limits=limits)
     if kept is None:
@@ -33,7 +33,8 @@ def stable_prefix(
     """How many characters of `text` all renderable continuations of `request` keep; None if none renders.
 
     The continuations are those of `prediction.continuations` that append messages, and two further user turns
-    (templates drop earlier reasoning at a new one). All renders share the `seconds` of `limits`.
+    (templates drop earlier reasoning at a new one); none of them brings a system message. All renders share the
+    `seconds` of `limits`.
     """
     limits = limits.started()
     appending = [c.messages for c in continuations(request.messages, request.tools) if c.appends]

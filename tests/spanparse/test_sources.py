@@ -193,6 +193,11 @@ def test_an_unknown_name_lists_the_bundled_templates() -> None:
         bundled_template("nowhere")
 
 
+def test_a_tiny_model_s_name_is_answered_by_where_its_file_comes_from() -> None:
+    with pytest.raises(SourceError, match=r"^hybrid: .*runtime\.tiny\.ensure_model"):
+        load_source("hybrid")
+
+
 def test_every_bundled_template_can_be_loaded_by_name() -> None:
     assert "chatml" in bundled_names()
     assert list(bundled_names()) == sorted(bundled_names())

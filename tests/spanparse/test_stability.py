@@ -43,6 +43,18 @@ def test_the_end_of_a_system_text_that_stands_in_front_is_stable(name: str) -> N
     assert all(barrier.stable is not moves for barrier in ends)
 
 
+def test_a_later_system_message_is_not_reckoned_with() -> None:
+    template = load_source("deepseek")
+    chat = [{"role": "system", "content": "S1"}, {"role": "user", "content": "one"}]
+    request = request_of(template, chat)
+    rendering = with_stability(parse_request(template, request), template, request)
+    later = [*chat, {"role": "assistant", "content": "two"}, {"role": "system", "content": "S2"}, chat[1]]
+    grown = parse_request(template, request_of(template, later))
+    assert grown.messages[3].notes == ("hoisted",)
+    assert not grown.text.startswith(rendering.text[: rendering.barriers[-1].offset])
+    assert all(barrier.stable for barrier in rendering.barriers)
+
+
 def test_a_conversation_whose_continuations_are_all_refused_has_unknown_stability() -> None:
     template = load_source("gemma3")
     request = request_of(template, [{"role": "user", "content": "Hello"}])

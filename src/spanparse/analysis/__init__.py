@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanparse.analysis.analyse import DEFAULT_ANALYSIS_LIMITS, analyse
+from spanparse.analysis.analyse import analyse
 from spanparse.analysis.document import to_json
 from spanparse.analysis.findings import (
     Analysis,
@@ -24,7 +24,6 @@ from spanparse.analysis.findings import (
 )
 
 __all__ = [
-    "DEFAULT_ANALYSIS_LIMITS",
     "Analysis",
     "Bos",
     "Change",

@@ -19,10 +19,10 @@ from spanparse.analysis.trials import Refusal, Trials, settle_form
 from spanparse.analysis.variables import Read, variables_of
 from spanparse.families import family_of
 from spanparse.rendering.cursor import Limits
+from spanparse.rendering.render import DEFAULT_LIMITS
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 
-DEFAULT_ANALYSIS_LIMITS: Final = Limits(seconds=60.0)
 _STAND_INS: Final = {"bos_token": "<s>", "eos_token": "</s>"}
 _MOST_SETTINGS: Final = 12
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
@@ -32,7 +32,7 @@ def analyse(
     template: TemplateSource,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    limits: Limits = DEFAULT_ANALYSIS_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Analysis:
     """What `template` writes, reads, refuses and does to messages.
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.terminal_theme import MONOKAI
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, recording_console, write_json
+from spanparse.cli.output import console, page, printable, recording_console, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,10 +75,10 @@ def inspect(
     elif html is None:
         _show(console(), prompt, token_map, why_none, list_tokens=tokens)
     else:
-        page = recording_console()
-        _show(page, prompt, token_map, why_none, list_tokens=tokens)
+        recorded = recording_console()
+        _show(recorded, prompt, token_map, why_none, list_tokens=tokens)
         with replacing(html) as draft:
-            draft.write_text(page.export_html(theme=MONOKAI, inline_styles=True), "utf-8")
+            draft.write_text(page(recorded), "utf-8")
 
 
 def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) -> dict[str, Any]:

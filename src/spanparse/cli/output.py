@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.terminal_theme import MONOKAI
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _LONGEST_LINE: Final = 500
 _USUAL_WIDTH: Final = 80
+# What a window of 1200 pixels shows in a browser's usual font.
+_PAGE_WIDTH: Final = 120
+# The placeholders are those of `Console.export_html`.
+_PAGE: Final = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="UTF-8">
+<title>spanparse</title>
+<style>
+body {{ color: {foreground}; background-color: {background}; }}
+pre {{ font-family: Menlo, 'DejaVu Sans Mono', Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
+{stylesheet}</style>
+</head>
+<body>
+<pre>{code}</pre>
+</body>
+</html>
+"""
 
 
 def printable(text: str) -> str:
@@ -79,8 +99,13 @@ def console() -> Console:
 
 
 def recording_console() -> Console:
-    """One that shows nothing and keeps what is printed, in colour and in wide lines, to be exported."""
-    return Console(highlight=False, record=True, file=io.StringIO(), force_terminal=True, width=160)
+    """One that shows nothing and keeps what is printed, in colour, to be made into a `page`."""
+    return Console(highlight=False, record=True, file=io.StringIO(), force_terminal=True, width=_PAGE_WIDTH)
+
+
+def page(recorded: Console) -> str:
+    """What a recording console has kept, as HTML that needs no other file; lines too long for a window are wrapped."""
+    return recorded.export_html(theme=MONOKAI, inline_styles=True, code_format=_PAGE)
 
 
 def progress(*, quiet: bool = False) -> Progress:

@@ -146,7 +146,7 @@ def _tokens(
     if not tokens.media_known:
         raise SourceError(source, "a plan needs to know how many tokens its media take")
     forecast = Forecast(prompt.template, backend, trust_content=trust_content)
-    return tokens, forecast.likely(prompt.rendering, prompt.request, tokens)
+    return tokens, forecast.likely(prompt.rendering, prompt.request, tokens, limits=prompt.limits)
 
 
 def _memory_of(source: str) -> str:

@@ -57,6 +57,7 @@ def predict(
         prompt.rendering,
         prompt.template,
         prompt.request,
+        limits=prompt.limits,
         backend=backend,
         tokens=tokens,
         trust_content=trust_content,

@@ -22,6 +22,7 @@ from spanparse.stability import with_stability
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spanparse.rendering.cursor import Limits
     from spanparse.spans import Rendering
 
 # A thousand times a long conversation; a device without end must not fill the memory.
@@ -33,12 +34,16 @@ EMBEDDED_TEMPLATE: Final = "chatml"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A rendered conversation. `sample` says what was cut from the built-in sample, None if the caller's was used."""
+    """A rendered conversation. `sample` says what was cut from the built-in sample, None if the caller's was used.
+
+    `limits` are those of the whole command, with the time running.
+    """
 
     template: TemplateSource
     request: Request
     rendering: Rendering
     sample: str | None
+    limits: Limits
 
 
 def load_prompt(
@@ -75,8 +80,9 @@ def _rendered(
     if messages is not None:
         conversation = load_conversation(read_input(messages), own_tools, name=messages)
     template = load_template(source, variant, tools=_has_tools(conversation, tools))
+    limits = DEFAULT_LIMITS.started()
     if conversation is None:
-        conversation, sample = _sample(template, own_tools, kwargs)
+        conversation, sample = _sample(template, own_tools, kwargs, limits)
     request = request_of(
         template,
         conversation.messages,
@@ -84,13 +90,13 @@ def _rendered(
         kwargs={**conversation.kwargs, **kwargs},
         add_generation_prompt=add_generation_prompt,
     )
-    rendering = parse_request(template, request)
+    rendering = parse_request(template, request, limits=limits)
     if stability:
         # Where a continuation runs past the limits, which barriers are stable stays unknown.
         with contextlib.suppress(TemplateLimit):
-            rendering = with_stability(rendering, template, request)
+            rendering = with_stability(rendering, template, request, limits=limits)
     _warn_of_drops(template, rendering)
-    return Prompt(template, request, rendering, sample)
+    return Prompt(template, request, rendering, sample, limits)
 
 
 @contextlib.contextmanager
@@ -152,10 +158,9 @@ def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:
 
 
 def _sample(
-    template: TemplateSource, own_tools: list[dict[str, Any]] | None, kwargs: dict[str, Any]
+    template: TemplateSource, own_tools: list[dict[str, Any]] | None, kwargs: dict[str, Any], limits: Limits
 ) -> tuple[Conversation, str]:
     """What the template accepts of the built-in sample, with the caller's tools if there are any, and what that is."""
-    limits = DEFAULT_LIMITS.started()
 
     def render(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:
         request = request_of(template, messages, tools=tools if own_tools is None else own_tools, kwargs=kwargs)

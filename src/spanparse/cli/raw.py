@@ -11,6 +11,7 @@ from spanparse.conversation import parse_settings
 from spanparse.errors import ConversationError
 from spanparse.parse import request_of
 from spanparse.raw import find_spans
+from spanparse.rendering.render import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,8 @@ def load_raw_prompt(source: str, path: str, *, variant: str | None = None, setti
     except UnicodeDecodeError as error:
         raise ConversationError(path, f"not UTF-8 (byte {error.start})") from error
     template = load_template(source, variant)
-    rendering = find_spans(text, analyse(template, kwargs=kwargs))
+    limits = DEFAULT_LIMITS.started()
+    rendering = find_spans(text, analyse(template, kwargs=kwargs, limits=limits))
     for note in rendering.notes:
         warning_line(f"{path}: {note}")
-    return Prompt(template, request_of(template, [], kwargs=kwargs), rendering, None)
+    return Prompt(template, request_of(template, [], kwargs=kwargs), rendering, None, limits)

@@ -4,11 +4,14 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from spanparse.bounds.limits import Limits, Meter
 
 Run = Callable[..., Any]
 
@@ -213,6 +216,43 @@ def test_a_page_shows_the_same_and_needs_no_other_file(cli: Run, conversation: R
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "generation prompt" in html
     assert not re.search(r"<script|<link|src=|https?:", html)
+
+
+def test_no_line_of_a_page_is_wider_than_a_window_but_those_that_it_wraps(
+    cli: Run, conversation: Run, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    messages = conversation([{"role": "user", "content": "as long as it takes " * 40}])
+    assert (
+        cli("inspect", "chatml", "--messages", messages, "--tokens", "--tokenizer", "hybrid", "--html", page).code == 0
+    )
+    found = page.read_text("utf-8")
+    body = unescape(re.sub(r"<[^>]*>", "", found[found.index("<pre>") :]))
+    assert body.count("as long as it takes") > 30
+    assert max(map(len, body.split("\n"))) <= 120
+    assert "white-space: pre-wrap" in found
+
+
+def test_all_renders_of_a_command_share_their_time(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = []
+
+    class Watched(Meter):
+        def __init__(self, limits: Limits, *rest: Any) -> None:
+            deadlines.append(limits.until)
+            super().__init__(limits, *rest)
+
+    monkeypatch.setattr("spanparse.rendering.render.Meter", Watched)
+    commands = (
+        ("inspect", "chatml", "--json"),
+        ("predict", "chatml"),
+        ("plan", "chatml", "--tokenizer", "hybrid"),
+        ("analyse", "chatml"),
+    )
+    for command in commands:
+        deadlines.clear()
+        assert cli(*command).code == 0
+        assert len(deadlines) > 5
+        assert len(set(deadlines)) == 1, command
 
 
 def test_a_page_and_json_exclude_each_other(cli: Run, tmp_path: Path) -> None:
