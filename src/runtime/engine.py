@@ -115,8 +115,13 @@ class Engine(Closing):
     ) -> None:
         if checkpoints is None and checkpoint_bytes is None:
             checkpoints = _DEFAULT_CHECKPOINTS
-        if parallel < 1:
-            raise ValueError(f"parallel must be at least 1, not {parallel}")
+        for name, value, least in (
+            ("parallel", parallel, 1),
+            ("checkpoints", checkpoints, 0),
+            ("checkpoint_bytes", checkpoint_bytes, 0),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
         self.policy = _known_policy(policy)
         self._observer = Observer(metrics)
         with ExitStack() as opened:

@@ -32,6 +32,7 @@ except ImportError as error:
 State = npt.NDArray[np.uint8]
 """The bytes of a memory state."""
 
+_MOST_CELLS = 1 << 24  # more than any model was trained for; llama.cpp takes minutes to refuse what no machine holds
 _MOST_THREADS = 512  # GGML_MAX_N_THREADS
 _MOST_SEQUENCES = 256  # LLAMA_MAX_SEQ
 _PARTIAL = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: only what cannot be cut, the SWA or recurrent part
@@ -146,10 +147,10 @@ class ContextOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
-        if self.n_threads is not None and self.n_threads > _MOST_THREADS:
-            raise ValueError(f"n_threads must be at most {_MOST_THREADS}, not {self.n_threads}")
-        if self.n_seq_max > _MOST_SEQUENCES:
-            raise ValueError(f"n_seq_max must be at most {_MOST_SEQUENCES}, not {self.n_seq_max}")
+        for name, most in (("n_ctx", _MOST_CELLS), ("n_threads", _MOST_THREADS), ("n_seq_max", _MOST_SEQUENCES)):
+            value = getattr(self, name)
+            if value is not None and value > most:
+                raise ValueError(f"{name} must be at most {most}, not {value}")
 
 
 @final

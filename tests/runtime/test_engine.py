@@ -418,3 +418,18 @@ def test_a_closed_engine_says_so(engine, tokens):
         made.generate(Request([QUESTION]))
     with pytest.raises(EngineClosed):
         made.reset()
+
+
+@pytest.mark.parametrize("option", ["parallel", "checkpoints", "checkpoint_bytes"])
+def test_a_budget_below_nothing_is_refused_at_once(engine, option):
+    least = 1 if option == "parallel" else 0
+    with pytest.raises(ValueError, match=f"^{option} must be at least {least}, not {least - 1}$"):
+        engine(**{option: least - 1})
+
+
+def test_a_request_whose_time_is_up_before_it_begins_reports_what_it_could_have_cost(engine, tokens):
+    made = engine()
+    made.run_tokens(tokens(1, 300), max_tokens=1)
+    late = made.generate(Request([{"role": "user", "content": "word " * 100}], timeout=1e-9))
+    assert (late.finish, late.report.evaluated) == ("cancelled", 0)
+    assert late.report.ideal == late.report.prompt_tokens

@@ -137,6 +137,7 @@ def test_half_a_character_becomes_a_replacement_character(context):
     ("name", "value", "said"),
     [
         ("n_ctx", 255, "at least 256"),
+        ("n_ctx", 10**9, "at most 16777216"),
         ("n_batch", 3, "at least 4"),
         ("n_ubatch", 0, "at least 1"),
         ("n_threads", 0, "at least 1"),

@@ -146,7 +146,7 @@ class Scheduler(Closing):
             self._end(task)
         for call in [item for item in self._waiting if isinstance(item, Call) and item.cancelled]:
             self._waiting.remove(call)
-            completion = _never_begun(call, self._tree.store.bytes)
+            completion = _never_begun(call, self._tree)
             self._observer.answered(completion, call.request.id)
             call.end(completion)
 
@@ -315,18 +315,19 @@ class Scheduler(Closing):
         call.end(EngineClosed())
 
 
-def _never_begun(call: Call, stored: int) -> Completion:
+def _never_begun(call: Call, tree: Tree) -> Completion:
     """Of a request that was cancelled while it waited."""
+    n = call.prompt.tokens.size
     report = Report(
-        prompt_tokens=call.prompt.tokens.size,
+        prompt_tokens=n,
         restored=None,
         evaluated=0,
         reused=0,
-        ideal=0,
+        ideal=max(1, n - tree.history.shared(call.prompt.tokens).prompted),
         excess=(),
         breaks=0,
         saves=0,
-        bytes=stored,
+        bytes=tree.store.bytes,
         seconds=call.clock.seconds(),
     )
     ids = tuple(call.prompt.tokens.tolist())

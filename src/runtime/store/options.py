@@ -19,6 +19,7 @@ class StoreOptions:
 
     `ram_bytes`: in the process; it bounds the largest state. `disk`: a directory, `disk_bytes` in it. `redis`: the URL
     of a server, `redis_bytes` in it; that needs the [redis] extra. Memory is taken when there are states to hold.
+    Raises ValueError for a budget below 1 byte and an empty name.
     """
 
     ram_bytes: int = 1 << 30
@@ -26,6 +27,14 @@ class StoreOptions:
     disk_bytes: int = 10 << 30
     redis: str | None = None
     redis_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        for name in ("ram_bytes", "disk_bytes", "redis_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("disk", "redis"):
+            if getattr(self, name) == "":
+                raise ValueError(f"{name} must not be empty")
 
     def open(self, model: str | os.PathLike[str], *, n_ctx: int, exact: bool) -> Store:
         """The store for a model and a context.

@@ -63,7 +63,7 @@ def run(
     ] = False,
     trust_content: options.TrustContent = False,
     ctx: Annotated[
-        int, typer.Option("--ctx", metavar="N", min=256, help="Tokens the memory holds, at least 256.")
+        int, typer.Option("--ctx", metavar="N", min=256, max=1 << 24, help="Tokens the memory holds, at least 256.")
     ] = 16384,
     batch: Annotated[
         int, typer.Option("--batch", metavar="N", min=4, help="Most tokens handed over at once, at least 4.")

@@ -33,3 +33,17 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path):
 def test_a_server_that_does_not_answer_is_in_the_status(tmp_path):
     with opened(redis=f"unix://{tmp_path}/socket") as store:
         assert store.status().degraded == ("redis",)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ram_bytes": 0}, "ram_bytes must be at least 1, not 0"),
+        ({"disk_bytes": -5}, "disk_bytes must be at least 1, not -5"),
+        ({"disk": ""}, "disk must not be empty"),
+        ({"redis": ""}, "redis must not be empty"),
+    ],
+)
+def test_what_keeps_nothing_or_names_nothing_is_refused(options, said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        StoreOptions(**options)
