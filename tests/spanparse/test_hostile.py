@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,10 +18,20 @@ from typing import Any
 
 import markupsafe
 import pytest
+from jinja2.filters import FILTERS
 from tests.hostile.process import MESSAGES, RENDERS, Outcome
 from tests.hostile.templates import DEEP_TEMPLATES, ESCAPES, LIMITED
 
-from spanparse import Limits, Request, TemplateError, TemplateLimit, TemplateSource, parse, render_plain
+from spanparse import (
+    Limits,
+    Request,
+    TemplateError,
+    TemplateLimit,
+    TemplateRefused,
+    TemplateSource,
+    parse,
+    render_plain,
+)
 from spanparse.cli import main
 from spanparse.rendering.render import render_marked
 
@@ -133,6 +144,29 @@ def test_a_step_limit_does_not_depend_on_the_machine() -> None:
     assert render_plain(template, Request(MESSAGES), limits=Limits(steps=100)) == "x" * 100
     with pytest.raises(TemplateLimit, match=r"still rendering after 99 steps \(Limits\.steps\)"):
         render_plain(template, Request(MESSAGES), limits=Limits(steps=99))
+
+
+def test_the_filters_that_take_small_values_alone_are_those_that_the_documents_name() -> None:
+    page = (REPOSITORY / "docs" / "inspect.md").read_text("utf-8")
+    begin = page.index("what chat templates have no use for takes")
+    named = re.findall(r"`(\w+)`", page[begin : page.index(", the function", begin)])
+    kinds = (("'a b'", "'a b ' * 2501"), ("1", "10001"), ("{'a': 'b'}", "{'a': 'b' * 10001}"))
+
+    def limited(value: str, name: str) -> bool:
+        try:
+            render_plain(f"{{% set y = ({value}) | {name} %}}", Request(MESSAGES))
+        except TemplateLimit:
+            return True
+        return False
+
+    def takes(value: str, name: str) -> bool:
+        try:
+            return not limited(value, name)
+        except TemplateRefused:
+            return False
+
+    found = {name for name in FILTERS for small, big in kinds if takes(small, name) and limited(big, name)}
+    assert found == set(named)
 
 
 TEXT = "{% set x = 'ab <' * 1000000 %}"
