@@ -12,6 +12,7 @@ from spanparse.errors import ConversationError
 
 # Far more than any conversation has.
 _MAX_DEPTH: Final = 100
+_CONTAINERS: Final = (dict, list)
 
 
 def check_request(messages: object, tools: object, kwargs: Mapping[str, Any]) -> None:
@@ -38,13 +39,15 @@ def check_depth(fields: Mapping[str, Any], where: str, message: int | None = Non
     `message` is the index of the message that they are of.
     """
     for name, value in fields.items():
-        if isinstance(value, dict | list) and _is_deeper(value, _MAX_DEPTH):
+        if isinstance(value, _CONTAINERS) and _is_deeper(value, _MAX_DEPTH):
             raise ConversationError(f"{where}.{name}", f"nested too deeply (more than {_MAX_DEPTH} levels)", message)
 
 
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether objects and lists in `value` reach further down than `levels`; text has no level."""
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
+def _is_deeper(container: dict[Any, Any] | list[Any], levels: int) -> bool:
+    """Whether objects and lists in `container`, itself one of them, reach further down than `levels`."""
+    if not levels:
+        return True
+    for item in container.values() if isinstance(container, dict) else container:
+        if isinstance(item, _CONTAINERS) and _is_deeper(item, levels - 1):
+            return True
+    return False
