@@ -110,7 +110,7 @@ def _messages(
     for place in range(head.pieces if head else 0, len(pieces)):
         if order[place] >= 0:
             owned.setdefault(order[place], []).append(pieces[place])
-    layouts = Layouts(displaced_messages(list(owned)))
+    layouts = Layouts(marking.text, displaced_messages(list(owned)))
     messages = list(head.trail.messages[: head.message]) if head else []
     for index in range(len(messages), len(marking.said)):
         mine = owned.get(index, ())

@@ -280,6 +280,35 @@ def test_a_message_that_takes_the_header_in_front_of_an_earlier_text_is_found() 
     assert {fault.check for fault in faults_of(View(view.case, False, rendering))} == {"order"}
 
 
+def test_a_header_that_takes_in_the_end_of_its_turn_is_found() -> None:
+    view = view_of("empty content")
+    index = next(m.index for m in view.rendering.messages if [part.kind for part in m.parts] == ["header", "trailer"])
+    message = view.rendering.messages[index]
+    header, trailer = message.parts
+    taken = replace(message, parts=(replace(header, end=trailer.end),))
+    assert "end" in {f.check for f in faults_of(View(view.case, True, with_message(view.rendering, taken)))}
+
+
+def test_a_call_that_takes_in_the_end_of_its_turn_is_found() -> None:
+    view = view_of("call last")
+    message = view.rendering.messages[-1]
+    *rest, call, trailer = message.parts
+    taken = replace(message, parts=(*rest, replace(call, end=trailer.end)))
+    assert call.kind == "tool_call"
+    assert "end" in {f.check for f in faults_of(View(view.case, True, with_message(view.rendering, taken)))}
+
+
+def test_two_turns_that_are_called_one_are_found() -> None:
+    view = view_of("turns")
+    assert faults_of(view) == []
+    rendering = view.rendering
+    trailer, header = part_of(rendering.messages[0], "trailer"), part_of(rendering.messages[1], "header")
+    rendering = with_part(rendering, 0, trailer, replace(trailer, kind="delimiter"))
+    rendering = with_part(rendering, 1, header, replace(header, kind="delimiter"))
+    found = [fault for fault in faults_of(View(view.case, True, rendering)) if fault.check == "merged"]
+    assert [fault.message for fault in found] == [0, 1]
+
+
 def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
     view = view_of("system, turns")
     rendering = swapped(view.rendering)

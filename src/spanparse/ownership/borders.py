@@ -11,6 +11,7 @@ from operator import ne
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import (
     Openers,
+    brackets_end,
     chain_begin,
     has_words,
     is_opening,
@@ -276,7 +277,7 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
     """Give a trailer that a template writes in front of the next message to the message that it ends.
 
     That is text in front of the next message's start marker that opens nothing itself, or, without such a marker, the
-    closing markers that the next message begins with; of one without fields, not the end of its own turn.
+    closing brackets and markers that the next message begins with; of one without fields, not the end of its own turn.
     """
     result: list[Segment] = []
     border = at = 0
@@ -306,6 +307,7 @@ def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: fro
         return begin
     behind = lead_end(segments, place, with_role=False)
     end = segments[behind - 1].end if behind > place else begin
+    begin = brackets_end(text, begin, end)
     marker = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=None)
     if marker is not None:
         return begin if is_opening(text[begin:marker]) else marker

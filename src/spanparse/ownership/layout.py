@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, final
 
 from spanparse.ownership.notes import TEXT_FIELDS, arguments_as_text, message_notes
-from spanparse.ownership.parts import message_parts
+from spanparse.ownership.parts import end_apart, message_parts
 from spanparse.ownership.segments import Segment
 from spanparse.spans import Part, PartKind
 
@@ -40,9 +40,10 @@ class _Layout(NamedTuple):
 
 @final
 class Layouts:
-    """The shapes met in one rendering. `displaced` is what `message_notes` takes."""
+    """The shapes met in one rendering of `text`. `displaced` is what `message_notes` takes."""
 
-    def __init__(self, displaced: Mapping[int, str]) -> None:
+    def __init__(self, text: str, displaced: Mapping[int, str]) -> None:
+        self._text = text
         self._displaced = displaced
         self._known: dict[_Shape, _Layout] = {}
 
@@ -57,14 +58,14 @@ class Layouts:
     ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
         """The parts and notes of message `index`, which owns `pieces`."""
         shape = None
+        segments = pieces[0] if len(pieces) == 1 else [segment for piece in pieces for segment in piece]
+        flat, ends = end_apart(self._text, segments)
         if len(pieces) == 1 and index not in self._displaced:
-            segments = pieces[0]
-            shape = _shape(index, message, segments, opens_turn, closes_turn)
+            shape = _shape(index, message, flat, ends, opens_turn, closes_turn)
             layout = self._known.get(shape) if shape is not None else None
             if layout is not None:
-                return _parts(layout.places, segments), layout.notes
-        flat = [segment for piece in pieces for segment in piece]
-        parts = message_parts(flat, index, message, opens_turn=opens_turn, closes_turn=closes_turn)
+                return _parts(layout.places, flat), layout.notes
+        parts = message_parts(flat, index, message, ends, opens_turn=opens_turn, closes_turn=closes_turn)
         notes = tuple(message_notes(index, message, flat, self._displaced))
         if shape is not None:
             self._known[shape] = _layout(flat, parts, notes)
@@ -72,11 +73,11 @@ class Layouts:
 
 
 def _shape(
-    index: int, message: dict[str, Any], segments: Sequence[Segment], opens_turn: bool, closes_turn: bool
+    index: int, message: dict[str, Any], segments: Sequence[Segment], ends: int, opens_turn: bool, closes_turn: bool
 ) -> _Shape | None:
     """What parts and notes depend on besides offsets; None where that is more than a shape says."""
     calls = tuple(map(len, arguments_as_text(message))) if message.get("tool_calls") else ()
-    shape: list[object] = [opens_turn, closes_turn, message.get("role"), calls]
+    shape: list[object] = [opens_turn, closes_turn, message.get("role"), calls, len(segments) - ends]
     for name in TEXT_FIELDS:
         value = message.get(name)
         if value is None or not value:

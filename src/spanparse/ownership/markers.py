@@ -30,7 +30,13 @@ ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
 # A header that begins a line and names the role in front of its marker: `user<|role_sep|>`.
 _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
 # A marker that names thought (`<think>`, `<|START_THINKING|>`), or has such a name behind it (`<|channel>thought`).
-_THOUGHT = re.compile(r"<[^<>\s/]*(?:think|thought|reason)[^<>\s]*>|<[^<>\s]+>(?:thought|analysis)\b", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"<[^<>\s/]*(?:think|thought|reason)[^<>\s]*>|\[THINK\]|<[^<>\s]+>(?:thought|analysis)\b", re.IGNORECASE
+)
+# What stands inside a turn: the opening of reasoning or of a call.
+_INNER = re.compile(rf"{_THOUGHT.pattern}|<[^<>\s]*call[^<>\s]*>|\[[A-Z_]*CALL[A-Z_]*\]", re.IGNORECASE)
+# Closing brackets that do not begin a word or marker of another kind (`]~b]user`).
+_BRACKETS = re.compile(r"(?:\s*[\])}])+(?=\s|[<\[]|\Z)")
 _NAMES_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
@@ -73,12 +79,17 @@ def learn_starts(text: str, words: Wording) -> frozenset[str]:
 # The leads of a conversation's messages are few.
 @lru_cache(maxsize=256)
 def _first_start(lead: str) -> frozenset[str]:
-    lead = lead.strip()
+    end = brackets_end(lead, 0, len(lead))
+    within = end > 0
+    lead = lead[end:].strip()
     while (closing := _CLOSING.match(lead)) and is_closing(closing[0]):
+        within = within and not ends_turn(closing[0])
         lead = lead[closing.end() :].lstrip()
+    inner = _INNER.search(lead)
+    lead = lead[: inner.start()].rstrip() if inner else lead
     marker = CONTROL.match(lead)
-    if "call" in (marker[0] if marker else lead).lower():
-        return frozenset()  # it opens a tool call: `[TOOL_CALLS]`, `<tool_calls>`
+    if within or "call" in (marker[0] if marker else lead).lower():
+        return frozenset()  # it goes on in a turn, or opens a tool call
     if marker is None:
         return frozenset({lead} if len(lead) > 2 else ())
     opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
@@ -147,14 +158,40 @@ def ends_turn(text: str) -> bool:
     return is_closing(closing) and not _name(closing)
 
 
+def brackets_end(text: str, start: int, end: int) -> int:
+    """Where the closing brackets that [start, end) begins with end, `start` if there are none."""
+    found = _BRACKETS.match(text, start, end)
+    return found.end() if found else start
+
+
+def ending_run(text: str, start: int, end: int) -> int:
+    """Where the markers begin that [start, end) ends with and that end a turn, white space aside; `end` without any.
+
+    So do those that close what is opened right in front of them (`[INST][/INST]`), except of reasoning.
+    """
+    begin = at = end
+    for found in reversed([*_CLOSING.finditer(text, start, end)]):
+        if text[found.end() : at].strip() or not (is_closing(found[0]) and not _closes_something(text, start, found)):
+            break
+        begin = at = found.start()
+    return begin
+
+
+def _closes_something(text: str, start: int, closing: re.Match[str]) -> bool:
+    """Whether a closing marker closes anything but a turn, or nothing, that is opened in [start, its own start)."""
+    opening = closing[0].replace("/", "", 1)
+    is_empty = opening != closing[0] and text[start : closing.start()].rstrip().endswith(opening)
+    return bool(_name(closing[0])) and not (is_empty and not _THOUGHT.match(opening))
+
+
 def named_header(text: str, begin: int, end: int, role: str) -> int | None:
     """Where the header begins that names `role` and closes [begin, end), None if there is none.
 
     Nothing but markers and punctuation stands around the name: `<extra_id_1>Assistant`, `|Bot|: `, `### Response:`.
-    White space in front is not the header's, nor are closing markers.
+    White space in front is not the header's, nor are closing markers; no header ends a turn.
     """
     found = _header_naming(role).search(text, begin, end)
-    if found is None:
+    if found is None or ends_turn(found[0]):
         return None
     border = found.start()
     while (closing := _CLOSING.match(text, border, end)) and is_closing(closing[0]):

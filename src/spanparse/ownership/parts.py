@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from spanparse.marks.origin import Origin
-from spanparse.ownership.markers import thought_in
-from spanparse.ownership.segments import Segment
+from spanparse.ownership.markers import ending_run, thought_in
+from spanparse.ownership.segments import Segment, owner_of, split_at
 from spanparse.spans import Part, PartKind
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "thinking"})
@@ -29,18 +29,42 @@ class _Draft:
     children: tuple[Part, ...] = ()
 
 
-def message_parts(
-    segments: Sequence[Segment], index: int, message: dict[str, Any], *, opens_turn: bool, closes_turn: bool
-) -> tuple[Part, ...]:
-    """The parts that tile the segments of message `index`.
+def end_apart(text: str, segments: Sequence[Segment]) -> tuple[Sequence[Segment], int]:
+    """A message's segments with the end of its turn cut apart, and the place of the first one that is of that end.
 
-    Template text before the first field is the header if the message opens a turn, text after the last one the trailer
-    if it closes it; anything else the template wrote is a `delimiter`.
+    It is looked for where other text of the template's would take it in: text that is written for a tool call, or that
+    has no field in front. Elsewhere the place is behind all segments.
     """
-    drafts = _group(segments, index, message)
+    begin = count = len(segments)
+    while begin and segments[begin - 1].is_own and (begin == count or segments[begin - 1].end == segments[begin].start):
+        begin -= 1
+    tail = segments[begin:]
+    if any("tool_calls" in segment.origin.path for segment in tail) or all(s.is_frame for s in segments[:begin]):
+        border = ending_run(text, tail[0].start, tail[-1].end) if tail else 0
+        if tail and border < tail[-1].end:
+            owner = owner_of(tail)
+            cut = [*segments[:begin], *split_at([*tail], border, owner, owner)]
+            return cut, next(place for place, segment in enumerate(cut) if segment.start == border)
+    return segments, count
+
+
+def message_parts(
+    segments: Sequence[Segment], index: int, message: dict[str, Any], ends: int, *, opens_turn: bool, closes_turn: bool
+) -> tuple[Part, ...]:
+    """The parts that tile the segments of message `index`, which from the place `ends` on are the end of its turn.
+
+    Template text before the first field is the header if the message opens a turn, text after the last one and the end
+    of the turn the trailer if it closes it; anything else the template wrote is a `delimiter`.
+    """
+    drafts = _group(segments[:ends], index, message)
     filled = [i for i, draft in enumerate(drafts) if draft.kind is not None]
     first = filled[0] if filled else len(drafts)
-    last = filled[-1] if filled else len(drafts)
+    last = filled[-1] if filled else len(drafts) - 1
+    if ends < len(segments):
+        if filled and drafts[-1].kind is None and drafts[-1].end == segments[ends].start:
+            drafts[-1].end = segments[-1].end
+        else:
+            drafts.append(_Draft(None, segments[ends].start, segments[-1].end))
     parts = []
     for i, draft in enumerate(drafts):
         kind: PartKind = draft.kind or "delimiter"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cache
 from typing import NamedTuple
 
+from spanparse.ownership.markers import names_role, turns_end
 from spanparse.ownership.segments import Segment, lead_end, owner_of
 
 
@@ -37,33 +40,43 @@ def find_turns(
 
     `known` are the markers of the first pieces, as far as they are known.
 
-    A piece opens a turn if a start marker stands in the template's text before its first field. Roles whose texts never
-    have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the turn they stand in.
-    A marker in front of tool results behind which an assistant goes on without its own marker stands inside the
-    assistant's turn (Gemma 4). Without any known marker every message is a turn.
+    A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
+    whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the
+    turn they stand in; so does whatever stands behind the end of a turn. A marker in front of tool results behind which
+    an assistant goes on without its own marker stands inside the assistant's turn (Gemma 4), unless that is ended in
+    front of it. Without any known marker every message is a turn.
     """
     owners = [owner_of(piece) for piece in pieces]
     ordered = sorted(starts)
     markers = first = [*known, *(_start_of(text, piece, ordered) for piece in pieces[len(known) :])]
+    ended = cache(lambda place: place > 0 and _ends_turn(text, pieces[place - 1]))
+    inside: set[str] = set()
     while True:
-        # A marker in front of a tool call may be the call's, not the turn's: it does not show that the role has one.
+        # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.
         with_marker: set[str] = set()
         for owner, piece, marker in zip(owners, pieces, markers, strict=True):
-            if marker and roles[owner] not in with_marker and not _calls_first(piece):
-                with_marker.add(roles[owner])
-        if any(start in generation for start in starts):
+            role = roles[owner]
+            if marker and role not in with_marker and (not _calls_first(piece) or names_role(marker, role)):
+                with_marker.add(role)
+        if any(start in generation for start in starts - inside):
             with_marker.add("assistant")
-        turns = _group(owners, markers, with_marker, roles, bool(starts))
-        inside = {
-            markers[turn[0]]
+        turns = _group(owners, markers, with_marker, roles, ended, known=bool(starts - inside))
+        found = {
+            marker
             for turn in turns
-            if roles[owners[turn[0]]] == "tool" and any(roles[owners[place]] == "assistant" for place in turn)
-        } - {None}
-        if not inside:
+            if (marker := markers[turn[0]])
+            and roles[owners[turn[0]]] == "tool"
+            and any(roles[owners[place]] == "assistant" for place in turn)
+            and not ended(turn[0])
+        }
+        if not found:
             break
-        starts = starts - inside
-        ordered = sorted(starts)
-        markers = [_start_of(text, piece, ordered) for piece in pieces]
+        inside |= found
+        ordered = sorted(starts - inside)
+        markers = [
+            marker if marker not in inside or ended(place) else _start_of(text, piece, ordered, inside)
+            for place, (marker, piece) in enumerate(zip(first, pieces, strict=True))
+        ]
     members = [[owners[place] for place in turn] for turn in turns]
     opens = frozenset(turn[0] for turn in members)
     closes = frozenset(turn[-1] for turn in members)
@@ -72,14 +85,20 @@ def find_turns(
 
 
 def _group(
-    owners: Sequence[int], markers: Sequence[str | None], with_marker: set[str], roles: Sequence[str], known: bool
+    owners: Sequence[int],
+    markers: Sequence[str | None],
+    with_marker: set[str],
+    roles: Sequence[str],
+    ended: Callable[[int], bool],
+    *,
+    known: bool,
 ) -> list[list[int]]:
-    """Places of pieces, turn by turn."""
+    """Places of pieces, turn by turn; `ended` says of one whether the piece in front of it ends its turn."""
     turns: list[list[int]] = []
     for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
         headerless = roles[owner] not in with_marker and roles[owner] != "tool"
         continues = bool(turns) and owners[turns[-1][-1]] == owner
-        if not turns or marker or not known or (headerless and not continues):
+        if not turns or marker or not known or (headerless and not continues) or ended(place):
             turns.append([place])
         else:
             turns[-1].append(place)
@@ -92,11 +111,25 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
     return "tool_calls" in next(fields, ())
 
 
-def _start_of(text: str, piece: Sequence[Segment], starts: Sequence[str]) -> str | None:
-    """The start marker that stands before the first field other than the role, if any."""
+def _start_of(
+    text: str, piece: Sequence[Segment], starts: Sequence[str], inside: AbstractSet[str] = frozenset()
+) -> str | None:
+    """The start marker that stands before the first field other than the role, if any.
+
+    A role that stands there makes a marker of all that the template writes there, if that is not one of `inside`.
+    """
     behind = lead_end(piece, 0, with_role=True)
     lead = text[piece[0].start : piece[behind - 1].end] if behind else ""
     for start in starts:
         if start in lead:
             return start
-    return None
+    header = lead.strip()
+    return header if header not in inside and not all(segment.origin.literal for segment in piece[:behind]) else None
+
+
+def _ends_turn(text: str, piece: Sequence[Segment]) -> bool:
+    """Whether the template's text behind the last field of a piece ends a turn."""
+    end = len(piece)
+    while end and piece[end - 1].is_own:
+        end -= 1
+    return any(turns_end(text, segment.start, segment.end, "") for segment in piece[end:])

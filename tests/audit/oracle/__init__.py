@@ -11,6 +11,7 @@ from typing import Final
 from tests.audit.oracle.borders import check_borders
 from tests.audit.oracle.calls import check_calls
 from tests.audit.oracle.changes import check_changes
+from tests.audit.oracle.ends import check_ends
 from tests.audit.oracle.generation import check_generation
 from tests.audit.oracle.neighbours import check_neighbours
 from tests.audit.oracle.notes import check_notes
@@ -33,6 +34,7 @@ CHECKS: Final = (
     check_turns,
     check_borders,
     check_neighbours,
+    check_ends,
 )
 """All checks, the cheapest first."""
 

@@ -336,3 +336,40 @@ def test_what_is_named_the_beginning_of_a_sequence_and_stands_first_is_the_pream
 def test_what_is_named_the_beginning_of_a_role_s_turn_is_the_messages() -> None:
     template = "{% for m in messages %}<seed:bos>{{ m.role + '\n' + m.content }}<seed:eos>{% endfor %}"
     assert owners(template, CHAT[:1]) == [(0, "<seed:bos>user\nhi<seed:eos>")]
+
+
+RESULT_LISTS = (
+    "{% set ns = namespace(open=false) %}{% for m in messages %}{% if m.role == 'tool' %}"
+    "{{ ', ' if ns.open else '[' }}{% set ns.open = true %}{{ m.content }}"
+    "{% else %}{{ ']' if ns.open }}{% set ns.open = false %}"
+    "{% if m.role == 'user' %}{{ '<|end|>' if not loop.first }}<|user|>{% endif %}{{ m.content }}"
+    "{% if m.role == 'assistant' and loop.index == 2 %}<|calls|>{% endif %}{% endif %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(("last", "trailer", "begin"), [("assistant", "]", "so"), ("user", "]<|end|>", "<|user|>so")])
+def test_a_bracket_that_closes_the_results_is_the_last_results_whoever_follows(
+    last: str, trailer: str, begin: str
+) -> None:
+    assert owners(RESULT_LISTS, [*CALLS[:3], CALLS[4], {"role": last, "content": "so"}])[-3:] == [
+        (2, "[4"),
+        (3, f", 5{trailer}"),
+        (4, begin),
+    ]
+
+
+def test_a_bracket_that_begins_a_marker_closes_nothing() -> None:
+    template = "{% for m in messages %}{{ ']~b]' + m.role + '\n' + m.content + '[e~[\n' }}{% endfor %}"
+    assert owners(template, CHAT[:2]) == [(0, "]~b]user\nhi[e~[\n"), (1, "]~b]assistant\nyes[e~[\n")]
+
+
+def test_a_header_behind_which_the_turn_ends_is_not_handed_on() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|h|>user<|end_h|>{{ m.content + '<|end|>' }}"
+        "<|h|>assistant<|end_h|>{% elif m.role == 'assistant' %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    assert owners(template, [CALLS[0], CALLS[1], CALLS[5]]) == [
+        (0, "<|h|>user<|end_h|>hi<|end|>"),
+        (1, "<|h|>assistant<|end_h|><|end|>"),
+        (2, "yes<|end|>"),
+    ]

@@ -1,0 +1,158 @@
+"""Turns and parts: which messages share a turn, what its header and trailer are, and what belongs to no call."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from spanparse import Rendering, TemplateSource, parse
+
+Message = dict[str, Any]
+LOOK = {"id": "1", "type": "function", "function": {"name": "look", "arguments": {"at": "it"}}}
+USER, ANSWER = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [LOOK]}
+RESULT = {"role": "tool", "content": "4"}
+EMPTY = {"role": "assistant", "content": ""}
+
+
+def render(template: str, *messages: Message) -> Rendering:
+    source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
+    rendering = parse(source, list(messages), add_generation_prompt=False)
+    assert rendering.exact
+    return rendering
+
+
+def parts(template: str, *messages: Message) -> list[tuple[int, str, str]]:
+    """(message, kind, text) of every part, message by message."""
+    rendering = render(template, *messages)
+    return [(m.index, p.kind, rendering.text[p.start : p.end]) for m in rendering.messages for p in m.parts]
+
+
+def merged(template: str, *messages: Message) -> list[int]:
+    return [m.index for m in render(template, *messages).messages if "merged" in m.notes]
+
+
+def test_a_header_made_of_the_role_begins_a_turn_of_a_tool_result_too() -> None:
+    template = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}"
+    assert merged(template, USER, RESULT, ANSWER) == []
+    assert parts(template, USER, RESULT)[3:] == [
+        (1, "header", "<|tool|>"),
+        (1, "tool_result", "4"),
+        (1, "trailer", "<|end|>"),
+    ]
+
+
+def test_plain_words_made_of_the_role_begin_a_turn() -> None:
+    template = (
+        "{% for m in messages %}{{ 'human' if m.role == 'user' else m.role }}: {{ m.content }} <sep> {% endfor %}"
+    )
+    assert merged(template, USER, RESULT, ANSWER) == []
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[THINK]", "[/THINK]"), ("<think>\n", "</think>")])
+def test_what_wraps_reasoning_is_no_header_that_others_lack(opening: str, closing: str) -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}"
+        f"{{% if m.reasoning_content %}}{{{{ {opening!r} + m.reasoning_content + {closing!r} }}}}{{% endif %}}"
+        "{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+    )
+    thoughtful = {**ANSWER, "reasoning_content": "so"}
+    assert merged(template, USER, thoughtful, USER, ANSWER) == []
+    assert parts(template, USER, thoughtful, USER, ANSWER)[-4:] == [
+        (2, "content", "hi"),
+        (2, "trailer", "[/INST]"),
+        (3, "content", "yes"),
+        (3, "trailer", "</s>"),
+    ]
+
+
+def test_a_header_of_words_is_learned_without_the_reasoning_or_call_behind_it() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<role>ASKS</role>{{ m.content }}{% else %}"
+        "<role>SAYS</role>{% if m.tool_calls %}<tool_call>\n{{ m.tool_calls[0].function.name }}</tool_call>"
+        "{% else %}\n<think>\n\n</think>\n{{ m.content }}{% endif %}{% endif %}{% endfor %}"
+    )
+    assert merged(template, USER, CALL, USER, ANSWER) == []
+    assert (1, "header", "<role>SAYS</role><tool_call>\n") in parts(template, USER, CALL, USER)
+
+
+RESULTS_AS_USER = (
+    "{% for m in messages %}{% if m.role == 'tool' %}<|user|><results>{{ m.content }}</results>"
+    "{% elif m.role == 'user' %}<|user|>{{ m.content }}{% elif m.tool_calls %}"
+    "<|assistant|><calls>{{ m.tool_calls[0].function.name }}</calls></s>"
+    "{% else %}{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+)
+
+
+def test_tool_results_behind_the_end_of_a_turn_are_not_in_it_though_the_answer_goes_on_behind_them() -> None:
+    assert merged(RESULTS_AS_USER, USER, CALL, RESULT, CALL, RESULT, ANSWER) == [4, 5]
+    assert parts(RESULTS_AS_USER, USER, CALL, RESULT, CALL, RESULT, ANSWER)[4:9] == [
+        (1, "trailer", "</calls></s>"),
+        (2, "header", "<|user|><results>"),
+        (2, "tool_result", "4"),
+        (2, "trailer", "</results>"),
+        (3, "header", "<|assistant|><calls>"),
+    ]
+
+
+def test_an_answer_behind_the_end_of_another_is_in_no_turn_with_it() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|end|><|assistant|>"
+        "{% else %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    assert merged(template, USER, ANSWER, ANSWER) == []
+
+
+CHATML = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+INST = (
+    "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]"
+    "{% else %}{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+)
+
+
+def test_the_end_of_an_empty_message_is_its_trailer() -> None:
+    assert parts(CHATML, USER, EMPTY, USER)[3:5] == [
+        (1, "header", "<|im_start|>assistant\n"),
+        (1, "trailer", "<|im_end|>\n"),
+    ]
+    assert parts(INST, USER, EMPTY, USER)[3:4] == [(1, "trailer", "</s>")]
+
+
+def test_what_closes_a_turn_that_was_just_opened_is_a_trailer() -> None:
+    assert parts(INST, {**USER, "content": ""}, ANSWER)[:2] == [(0, "header", "[INST]"), (0, "trailer", "[/INST]")]
+
+
+def test_reasoning_that_is_closed_at_once_stays_in_the_header_of_an_empty_message() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ '<think>\n\n</think>\n' if m.role == 'assistant' }}"
+        "{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    assert parts(template, USER, EMPTY)[3:] == [
+        (1, "header", "<|im_start|>assistant\n<think>\n\n</think>\n"),
+        (1, "trailer", "<|im_end|>\n"),
+    ]
+
+
+def test_an_empty_message_in_whose_place_no_turn_ends_is_all_header() -> None:
+    template = "{% for m in messages %}<|sh|>{{ m.role }}<|end_sh|>{{ m.content }}{% endfor %}"
+    assert parts(template, USER, EMPTY)[2:] == [(1, "header", "<|sh|>assistant<|end_sh|>")]
+
+
+def test_the_end_of_a_turn_is_no_calls_although_its_loop_writes_it() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for call in m.tool_calls %}"
+        "{{ '[' if loop.first }}{{ call.function.name }}"
+        "{% if loop.last %}{{ ']<|im_end|>' + '\n' }}{% else %}, {% endif %}{% endfor %}"
+        "{% if not m.tool_calls %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    )
+    two = {**CALL, "tool_calls": [LOOK, LOOK]}
+    expected = [
+        (1, "header", "<|im_start|>assistant\n"),
+        (1, "tool_call", "[look, "),
+        (1, "tool_call", "look]"),
+        (1, "trailer", "<|im_end|>\n"),
+    ]
+    assert parts(template, USER, two, USER)[3:7] == expected
+    assert parts(template, USER, CALL, USER, two)[-4:] == [(3, *rest) for _, *rest in expected]
