@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import final
 
 from runtime.branch import Branch
 from runtime.llama import Context
 from runtime.memory import Memory
+
+_CELLS = 256
+"""llama.cpp rounds the number of cells up to a multiple of so many."""
 
 
 @final
@@ -17,6 +20,7 @@ class Pool:
 
     `busy`: those on which a request is being evaluated. `tip`: the one whose live end the most recent request left.
     `capacity`: how many branches may stay; with `reserve` one sequence less than there are, for work between two calls.
+    `window_cells`: those of the layers that slide, where each branch has a window of its own; 0 without such layers.
     """
 
     def __init__(self, context: Context, memory: Memory, fingerprint: bytes, *, reserve: bool = False) -> None:
@@ -27,6 +31,11 @@ class Pool:
         self.tip: Branch | None = None
         self._branches: list[Branch] = []
         self.capacity: int = max(1, context.n_seq_max - reserve)
+        self.window_cells = 0
+        if memory.slides:
+            # As llama_kv_cache_iswa has it.
+            cells = memory.window * context.n_seq_max + context.n_ubatch
+            self.window_cells = min(context.n_ctx, -(-cells // _CELLS) * _CELLS)
         self._free = list(range(context.n_seq_max))
         heapify(self._free)
 
@@ -72,6 +81,12 @@ class Pool:
                 _, end = ends.get(run.serial, (0, 0))
                 ends[run.serial] = (run.begin, max(end, run.end))
         return sum(end - begin for begin, end in ends.values())
+
+    def window_room(self, owed: Mapping[Branch, int] | None = None) -> int:
+        """How many of the `window_cells` no window takes, also when branches have got the tokens that they are owed."""
+        grown = owed or {}
+        taken = (min(branch.length + grown.get(branch, 0), self.memory.window) for branch in self._branches)
+        return self.window_cells - sum(taken)
 
     def own_cells(self, branch: Branch) -> int:
         """How many cells a branch shares with no other: those of its last tokens."""

@@ -165,8 +165,9 @@ class Retention:
 
     @contextmanager
     def scratch(self) -> Iterator[Branch | None]:
-        """An empty branch inside the block, None if all sequences are in use."""
-        if len(self.pool) == self.pool.context.n_seq_max:
+        """An empty branch inside the block, None if all sequences or windows are in use."""
+        no_window = self.pool.memory.slides and self.pool.window_room() < self.pool.memory.window
+        if no_window or len(self.pool) == self.pool.context.n_seq_max:
             yield None
             return
         branch = self.pool.new()

@@ -93,6 +93,7 @@ class Tree:
         job = self._start(prompt, number, shared, request, session, room, clock)
         while (missing := self._missing()) > 0 and self._retention.free_cells(missing):
             pass
+        self._free_windows(self.context.n_ubatch if prompt.media else self._window_reserve)
         if job.plan.steps and job.plan.steps[0].begin == job.plan.steps[0].end:
             job.save()
         self._forget()
@@ -206,6 +207,29 @@ class Tree:
         for job in self.jobs:
             assert job.branch.common(job.known) == job.branch.length, "a branch has tokens of another request"
 
+    @property
+    def room(self) -> int:
+        """The most tokens of one decode now.
+
+        Where a window slides they must find cells beside all windows: llama.cpp would split the batch otherwise, and
+        drop what is needed (see `Branch`).
+        """
+        return max(1, min(self.n_batch, self.pool.window_room())) if self.memory.slides else self.n_batch
+
+    @property
+    def _window_reserve(self) -> int:
+        """Cells beside the windows that a decode shall have at least, if idle branches can give way."""
+        return min(self.context.n_ubatch, self.pool.window_cells // 4)
+
+    def _free_windows(self, wanted: int, spared: Branch | None = None) -> bool:
+        """Give up idle branches until so many cells of the layers that slide are free; whether they are."""
+        if not self.memory.slides:
+            return True
+        while self.pool.window_room({job.branch: job.owed for job in self.jobs}) < wanted:
+            if not self._retention.free_sequence(spared):
+                return False
+        return True
+
     def _missing(self, more: int = 0) -> int:
         """Cells that are held or promised to jobs, and so many more, beyond those there are."""
         if self.memory.kind == "recurrent":
@@ -224,6 +248,10 @@ class Tree:
             return False
         if not self.jobs or self.memory.kind == "recurrent":
             return True
+        if self.memory.slides:
+            windows = [min(job.branch.length + job.owed, self.memory.window) for job in self.jobs]
+            if sum(windows) + min(room, self.memory.window) + self._window_reserve > self.pool.window_cells:
+                return False
         taken = self.pool.cells(self.pool.busy) + sum(job.owed for job in self.jobs)
         return taken + room <= self.context.n_ctx
 
@@ -298,6 +326,7 @@ class Tree:
         for match in matches:
             while self._missing(match.n_tokens) > 0 and self._retention.free_cells(self._missing(match.n_tokens)):
                 pass
+            self._free_windows(min(match.n_tokens, self.memory.window))
             branch = self._new_branch()
             loaded = archive.load(match, prompt, branch)
             if loaded is not None:
@@ -370,7 +399,8 @@ class Tree:
     def _branch_from(self, source: Branch, length: int) -> Branch:
         """A branch with at least the first `length` tokens of another one, whose other tokens nobody needs."""
         if not self._is_spare(source, length):
-            if self.pool.has_free_sequence or self._retention.free_sequence(spared=source):
+            has_sequence = self.pool.has_free_sequence or self._retention.free_sequence(spared=source)
+            if has_sequence and self._free_windows(min(length, self.memory.window), spared=source):
                 copy = self.pool.new()
                 copy.follow(source)
                 return copy

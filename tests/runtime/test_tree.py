@@ -7,7 +7,7 @@ import pytest
 
 from planner import Budget, Candidate
 from runtime.errors import ContextFull
-from runtime.llama import ContextOptions
+from runtime.llama import Context, ContextOptions
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
@@ -302,3 +302,23 @@ def test_prompts_that_are_long_past_are_forgotten_and_what_is_kept_is_still_used
     assert made.history.latest == 39
     assert len(made.history.numbers) <= 20
     assert made.store.states.lost(39).keys() <= {300, 490, 495, 500}
+
+
+@pytest.mark.parametrize("kind", ["swa"])
+def test_windows_find_cells_in_a_small_memory(tree, tokens, kind, monkeypatch):
+    made = tree(kind, checkpoints=32, n_ctx=512, n_seq_max=9)
+    refused = []
+    load = Context.load_state
+    monkeypatch.setattr(Context, "load_state", lambda *given, **named: load(*given, **named) or refused.append(given))
+    system, random = tokens(0, 90), np.random.default_rng(1)
+    prompts = [system]
+    for number in range(1, 60):
+        old = prompts[random.integers(len(prompts))]
+        prompts.append(joined(old[: random.integers(90, 200)], tokens(number, random.integers(5, 60))))
+        jobs = [job for prompt in prompts[-3:] if (job := begin(made, prompt, system=90)) is not None]
+        while sum(step(made, job, max(1, made.room // len(jobs))) for job in jobs):
+            assert made.pool.window_room() >= 0
+        for job in jobs:
+            job.finish(cancelled=False)
+        made.check_integrity()
+    assert not refused

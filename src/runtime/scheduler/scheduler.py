@@ -106,7 +106,7 @@ class Scheduler(Closing):
             while self._receive():
                 self._end_cancelled()
                 self._begin_waiting()
-                turn = next_turn(self._tasks, self._tree.n_batch, self._context.n_ubatch)
+                turn = next_turn(self._tasks, self._tree.room, self._context.n_ubatch)
                 for batch in self._batches(turn):
                     self._evaluate(batch)
         finally:

@@ -28,7 +28,7 @@ def next_turn(tasks: Sequence[Task], n_batch: int, n_ubatch: int) -> list[Share]
     """
     retried = next((task for task in tasks if task.alone), None)
     chosen = tasks if retried is None else [retried]
-    room = n_ubatch if any(task.interruptible for task in chosen) else n_batch
+    room = min(n_batch, n_ubatch) if any(task.interruptible for task in chosen) else n_batch
     turn = []
     for task in sorted(chosen, key=_urgency):
         stretch = task.job.next_stretch(room) if room else None
