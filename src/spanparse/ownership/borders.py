@@ -13,6 +13,7 @@ from spanparse.ownership.markers import (
     Openers,
     brackets_end,
     chain_begin,
+    ends_turn,
     has_words,
     is_opening,
     is_turn,
@@ -220,7 +221,8 @@ def _hand_on(
     while first and before[first - 1].owner == closing and before[first - 1].is_own:
         first -= 1
     begin = before[first].start
-    if begun >= begin:
+    says_nothing = begun >= begin
+    if says_nothing:
         # Without anything in front, the first marker is the message's own.
         begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
@@ -228,7 +230,7 @@ def _hand_on(
         if not _names_only(text, border, starts, roles[closing], roles[owner]):
             before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
         return True
-    if not bare:
+    if not bare or (says_nothing and ends_turn(text[before[first].start : end])):
         return True
     header = _plain_header(text, before[first].start, end, roles[owner])
     if header is not None:

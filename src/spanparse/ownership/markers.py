@@ -165,15 +165,17 @@ def brackets_end(text: str, start: int, end: int) -> int:
 
 
 def ending_run(text: str, start: int, end: int) -> int:
-    """Where the markers begin that [start, end) ends with and that end a turn, white space aside; `end` without any.
+    """Where the last markers in [start, end) begin that end a turn, white space between them aside; `end` without any.
 
     So do those that close what is opened right in front of them (`[INST][/INST]`), except of reasoning.
     """
-    begin = at = end
+    begin = end
     for found in reversed([*_CLOSING.finditer(text, start, end)]):
-        if text[found.end() : at].strip() or not (is_closing(found[0]) and not _closes_something(text, start, found)):
+        ends = is_closing(found[0]) and not _closes_something(text, start, found)
+        if begin < end and (not ends or text[found.end() : begin].strip()):
             break
-        begin = at = found.start()
+        if ends:
+            begin = found.start()
     return begin
 
 
@@ -188,10 +190,10 @@ def named_header(text: str, begin: int, end: int, role: str) -> int | None:
     """Where the header begins that names `role` and closes [begin, end), None if there is none.
 
     Nothing but markers and punctuation stands around the name: `<extra_id_1>Assistant`, `|Bot|: `, `### Response:`.
-    White space in front is not the header's, nor are closing markers; no header ends a turn.
+    White space in front is not the header's, nor are closing markers.
     """
     found = _header_naming(role).search(text, begin, end)
-    if found is None or ends_turn(found[0]):
+    if found is None:
         return None
     border = found.start()
     while (closing := _CLOSING.match(text, border, end)) and is_closing(closing[0]):

@@ -120,6 +120,13 @@ def test_the_end_of_an_empty_message_is_its_trailer() -> None:
     assert parts(INST, USER, EMPTY, USER)[3:4] == [(1, "trailer", "</s>")]
 
 
+def test_what_follows_the_end_of_an_empty_message_is_in_its_trailer() -> None:
+    assert parts(CHATML + "<|score|>", USER, EMPTY)[3:] == [
+        (1, "header", "<|im_start|>assistant\n"),
+        (1, "trailer", "<|im_end|>\n<|score|>"),
+    ]
+
+
 def test_what_closes_a_turn_that_was_just_opened_is_a_trailer() -> None:
     assert parts(INST, {**USER, "content": ""}, ANSWER)[:2] == [(0, "header", "[INST]"), (0, "trailer", "[/INST]")]
 
