@@ -13,9 +13,7 @@ import planner
 import spanparse
 from planner import Budget, Candidate, PolicyName
 from planner.expectation.learning import identity_of
-from runtime.archive import Archive
 from runtime.attachment import MediaReader, media_chunks
-from runtime.checkpoint import fingerprint
 from runtime.closing import Closing
 from runtime.completion import Completion
 from runtime.errors import RequestError
@@ -33,7 +31,9 @@ from runtime.sampling import GREEDY, Sampling
 from runtime.scheduler import Call, Outbox, Scheduler
 from runtime.store import StoreOptions, StoreStatus
 from runtime.stream import AsyncStream, Stream
-from runtime.tree import Tree
+from runtime.tree.archive import Archive
+from runtime.tree.checkpoint import fingerprint
+from runtime.tree.tree import Tree
 from spanparse.media import insert_expansions
 from spanparse.tokens import LlamaVocabulary, token_map
 from spanparse.tokens.where import field_at

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, final
 
 from runtime.attachment import MediaChunk
-from runtime.history import Shared
+from runtime.tree.history import Shared
 
 Reason = Literal[
     "no-common-prefix",

@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from runtime.branch import Branch
 from runtime.closing import Closing
 from runtime.completion import Completion
 from runtime.engine import Engine
@@ -17,6 +16,7 @@ from runtime.llama import Context
 from runtime.prefix import as_tokens
 from runtime.prompt import Prompt
 from runtime.sampling import generate
+from runtime.tree.branch import Branch
 
 
 @dataclass(frozen=True, slots=True)

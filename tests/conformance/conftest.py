@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from runtime.branch import Branch
-from runtime.checkpoint import fingerprint
 from runtime.llama import Context, ContextOptions, Model
 from runtime.memory import probe
 from runtime.prefix import Tokens
@@ -19,6 +17,8 @@ from runtime.sampling import GREEDY, Generated, generate
 from runtime.tiny import KINDS, ensure_model
 from runtime.tiny.architecture import architecture
 from runtime.tiny.file import write_file
+from runtime.tree.branch import Branch
+from runtime.tree.checkpoint import fingerprint
 
 # One thread: several of them wait for each other actively, which is slow where cores are shared.
 OPTIONS = ContextOptions(n_ctx=2048, n_batch=512, n_ubatch=128, n_threads=1, exact=True)

@@ -9,15 +9,15 @@ import numpy.typing as npt
 import pytest
 
 from planner import Budget, Candidate
-from runtime.checkpoint import fingerprint
-from runtime.job import Job
 from runtime.llama import Context, ContextOptions, Model, State
 from runtime.memory import probe
 from runtime.prefix import Tokens
 from runtime.prompt import Prompt
 from runtime.report import Clock
 from runtime.tiny import KINDS, ensure_model
-from runtime.tree import Tree
+from runtime.tree.checkpoint import fingerprint
+from runtime.tree.job import Job
+from runtime.tree.tree import Tree
 
 OPTIONS = ContextOptions(n_ctx=4096, n_batch=512, n_ubatch=128, n_threads=1, exact=True, n_seq_max=6)
 

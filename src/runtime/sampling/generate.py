@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.branch import Branch
 from runtime.sampling.answer import Answer, Generated
 from runtime.sampling.parameters import Sampling
 from runtime.sampling.sampler import Sampler
+from runtime.tree.branch import Branch
 
 
 def generate(

@@ -16,7 +16,6 @@ from runtime.attachment import MediaStretch
 from runtime.closing import Closing
 from runtime.completion import Completion
 from runtime.errors import DecodeError, EngineClosed
-from runtime.job import Job
 from runtime.llama import Stretch
 from runtime.observer import Observer
 from runtime.rates import Rates
@@ -24,7 +23,8 @@ from runtime.report import Report
 from runtime.scheduler.call import Call
 from runtime.scheduler.task import Task
 from runtime.scheduler.turn import Share, equally_long, next_turn
-from runtime.tree import Tree
+from runtime.tree.job import Job
+from runtime.tree.tree import Tree
 
 _T = TypeVar("_T")
 _SHORTEST_TIMEOUT = 0.001  # seconds
@@ -106,7 +106,7 @@ class Scheduler(Closing):
             while self._receive():
                 self._end_cancelled()
                 self._begin_waiting()
-                turn = next_turn(self._tasks, self._tree.room, self._context.n_ubatch)
+                turn = next_turn(self._tasks, self._tree.room.for_decode, self._context.n_ubatch)
                 for batch in self._batches(turn):
                     self._evaluate(batch)
         finally:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from runtime.attachment import MediaStretch
 from runtime.closing import Closing
 from runtime.completion import Completion
-from runtime.job import Job
 from runtime.llama import Context, Stretch
 from runtime.sampling import Answer, Sampler
 from runtime.scheduler.call import Call
+from runtime.tree.job import Job
 
 
 @final

@@ -46,7 +46,7 @@ def equally_long(turn: Iterable[Share]) -> list[list[Share]]:
     """A turn in batches of stretches of one length each.
 
     A recurrent memory splits a batch of unequal stretches into several micro-batches, which one with a sliding window
-    beside it must not get in one call (see `runtime.branch`).
+    beside it must not get in one call (see `runtime.tree.branch`).
     """
     ordered = sorted(turn, key=lambda share: share.stretch.tokens.size)
     return [list(batch) for _, batch in groupby(ordered, key=lambda share: share.stretch.tokens.size)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.branch import Branch
 from runtime.memory import probe
+from runtime.tree.branch import Branch
 
 
 @pytest.fixture

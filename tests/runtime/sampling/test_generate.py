@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.branch import Branch
 from runtime.memory import probe
 from runtime.sampling import GREEDY, Sampling, generate
+from runtime.tree.branch import Branch
 
 
 def test_generation_is_cut_at_max_tokens_and_does_not_evaluate_the_last(branch):

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtime import Request
-from runtime.archive import Archive
 from runtime.metrics import Metrics
 from runtime.scheduler import Call
 from runtime.store import StoreOptions
+from runtime.tree.archive import Archive
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = "The ferry leaves at half past six, and on Friday there is a second one. " * 12

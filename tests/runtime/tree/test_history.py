@@ -7,8 +7,8 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.history import PromptHistory
 from runtime.prefix import as_tokens
+from runtime.tree.history import PromptHistory
 
 
 def common(a, b):

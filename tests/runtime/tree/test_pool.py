@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.branch import Branch
 from runtime.llama import ContextOptions
 from runtime.memory import Memory, probe
-from runtime.pool import Pool
+from runtime.tree.branch import Branch
+from runtime.tree.pool import Pool
 
 OPTIONS = ContextOptions(n_ctx=1024, n_batch=256, n_ubatch=128, n_threads=1, n_seq_max=3)
 

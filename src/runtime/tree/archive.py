@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 import numpy as np
 
 from planner import Costs
-from runtime.branch import Branch
-from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
 from runtime.llama import State
-from runtime.positions import Positions
 from runtime.prefix import Tokens
 from runtime.prompt import Prompt
 from runtime.rates import Rate
@@ -24,6 +21,9 @@ from runtime.store import Match, Medium, Refusal, StateRefused, Store, TierError
 from runtime.store.ram import Slot
 from runtime.store.record import Logits
 from runtime.store.weights import read_weights
+from runtime.tree.branch import Branch
+from runtime.tree.checkpoint import Checkpoint
+from runtime.tree.positions import Positions
 
 if TYPE_CHECKING:
     from runtime.attachment import MediaChunk

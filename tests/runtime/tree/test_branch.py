@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.branch import Branch
 from runtime.errors import DecodeError, StateError
 from runtime.llama import Context, ContextOptions
 from runtime.memory import probe
-from runtime.positions import Positions
+from runtime.tree.branch import Branch
+from runtime.tree.positions import Positions
 
 OPTIONS = ContextOptions(n_ctx=1024, n_batch=256, n_ubatch=128, n_threads=1, exact=True, n_seq_max=3)
 

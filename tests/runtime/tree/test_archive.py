@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from planner import Budget, Candidate
-from runtime.archive import Archive
 from runtime.llama import ContextOptions
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock, Report, Seconds
 from runtime.store import StoreOptions
 from runtime.tiny import ensure_model
-from runtime.tree import Tree
+from runtime.tree.archive import Archive
+from runtime.tree.tree import Tree
 
 # A state that is wrong moves logits by more than this, see tests/conformance/test_restore.py.
 ROUNDING = 0.05

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from planner import Plan
 from runtime.attachment import MediaStretch
-from runtime.branch import Branch
 from runtime.llama import Stretch
 from runtime.prefix import Tokens
 from runtime.prompt import Prompt
 from runtime.report import Clock, Refused, Report, Restored, Reuse, Source
+from runtime.tree.branch import Branch
 
 if TYPE_CHECKING:
-    from runtime.archive import Held, Loaded
-    from runtime.tree import Tree
+    from runtime.tree.archive import Held, Loaded
+    from runtime.tree.tree import Tree
 
 
 @final

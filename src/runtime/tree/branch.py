@@ -8,12 +8,12 @@ from typing import NamedTuple, final
 import numpy as np
 
 from runtime.attachment import MediaChunk
-from runtime.checkpoint import Checkpoint
 from runtime.errors import StateError
 from runtime.llama import Context, State, Stretch
 from runtime.memory import Memory
-from runtime.positions import Positions
 from runtime.prefix import Tokens, common_prefix
+from runtime.tree.checkpoint import Checkpoint
+from runtime.tree.positions import Positions
 
 _LATE = 64
 

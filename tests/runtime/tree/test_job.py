@@ -12,7 +12,7 @@ from runtime.llama import ContextOptions, Stretch
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
-from runtime.tree import Tree
+from runtime.tree.tree import Tree
 from spanparse.media import MediaPart
 
 OPTIONS = ContextOptions(n_ctx=2048, n_batch=256, n_ubatch=128, n_threads=1, exact=True, n_seq_max=4)

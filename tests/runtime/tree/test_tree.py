@@ -11,7 +11,7 @@ from runtime.llama import Context, ContextOptions
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
-from runtime.tree import Tree
+from runtime.tree.tree import Tree
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ def test_windows_find_cells_in_a_small_memory(tree, tokens, kind, monkeypatch):
         old = prompts[random.integers(len(prompts))]
         prompts.append(joined(old[: random.integers(90, 200)], tokens(number, random.integers(5, 60))))
         jobs = [job for prompt in prompts[-3:] if (job := begin(made, prompt, system=90)) is not None]
-        while sum(step(made, job, max(1, made.room // len(jobs))) for job in jobs):
+        while sum(step(made, job, max(1, made.room.for_decode // len(jobs))) for job in jobs):
             assert made.pool.window_room() >= 0
         for job in jobs:
             job.finish(cancelled=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.positions import Positions
+from runtime.tree.positions import Positions
 
 # Ten tokens of text, an image of 16 tokens all at position 10 that takes 4 positions, text, a recording.
 MIXED = Positions().with_media(10, 26, 4, last=10).with_media(30, 38, 8, last=25)

@@ -9,12 +9,12 @@ from typing import final
 
 from planner import State
 from planner.expectation.weights import BRANCHES
-from runtime.archive import Archive
-from runtime.branch import Branch
-from runtime.checkpoint import CheckpointStore
 from runtime.errors import StateError
-from runtime.history import PromptHistory
-from runtime.pool import Pool
+from runtime.tree.archive import Archive
+from runtime.tree.branch import Branch
+from runtime.tree.checkpoint import CheckpointStore
+from runtime.tree.history import PromptHistory
+from runtime.tree.pool import Pool
 
 _log = logging.getLogger(__name__)
 

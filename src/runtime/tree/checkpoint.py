@@ -12,8 +12,8 @@ from typing import final
 from planner import Budget, Loss, States
 from planner import State as Entry
 from runtime.llama import ContextOptions, State
-from runtime.positions import Positions
 from runtime.prefix import Tokens
+from runtime.tree.positions import Positions
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import final
 
-from runtime.branch import Branch
 from runtime.llama import Context
 from runtime.memory import Memory
+from runtime.tree.branch import Branch
 
 _CELLS = 256
 """llama.cpp rounds the number of cells up to a multiple of so many."""

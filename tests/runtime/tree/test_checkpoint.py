@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import Budget, States
-from runtime.checkpoint import Checkpoint, CheckpointStore, fingerprint
 from runtime.llama import ContextOptions
 from runtime.tiny import write_model
+from runtime.tree.checkpoint import Checkpoint, CheckpointStore, fingerprint
 
 
 def store_of(checkpoints=None, bytes=None):

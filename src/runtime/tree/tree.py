@@ -8,19 +8,20 @@ from typing import final
 
 from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
 from planner.restoring import restore_of
-from runtime.archive import Archive, Held, Loaded
-from runtime.branch import Branch
-from runtime.checkpoint import CheckpointStore
 from runtime.errors import ContextFull, StateError
-from runtime.history import PromptHistory, Shared
-from runtime.job import Job
 from runtime.llama import Context
 from runtime.memory import Memory
-from runtime.pool import Pool
 from runtime.prompt import Prompt
 from runtime.report import Clock, Refused, Reuse
-from runtime.retention import Retention
 from runtime.store.record import Logits
+from runtime.tree.archive import Archive, Held, Loaded
+from runtime.tree.branch import Branch
+from runtime.tree.checkpoint import CheckpointStore
+from runtime.tree.history import PromptHistory, Shared
+from runtime.tree.job import Job
+from runtime.tree.pool import Pool
+from runtime.tree.retention import Retention
+from runtime.tree.room import Room
 
 
 @final
@@ -59,6 +60,7 @@ class Tree:
         self.pool = Pool(self.context, self.memory, self._fingerprint, reserve=self.archive is not None)
         self.store = CheckpointStore(States(self.history.common), self.budget)
         self._retention = Retention(self.pool, self.store, self.history, self.archive)
+        self.room = Room(self.pool, self._retention, self.jobs)
         # Leading tokens of each prompt that another process evaluated.
         self._foreign: dict[int, int] = {}
         self._planner = Planner()
@@ -84,16 +86,15 @@ class Tree:
             raise ContextFull(n, self.context.n_ctx)
         # The last token of an answer is not evaluated, since nothing needs what comes after it.
         room = min(n + max(max_tokens - 1, 0), self.context.n_ctx)
-        if not self._can_take(room):
+        if not self.room.suffices_for(room):
             return None
         request = self._plan_request(prompt, timeout, costs)
         shared = self.history.shared(prompt.tokens)
         number = self.history.add(prompt.tokens)
         self._observe(prompt, shared, session)
         job = self._start(prompt, number, shared, request, session, room, clock)
-        while (missing := self._missing()) > 0 and self._retention.free_cells(missing):
-            pass
-        self._free_windows(self.context.n_ubatch if prompt.media else self._window_reserve)
+        self.room.make()
+        self.room.make_windows(self.context.n_ubatch if prompt.media else None)
         if job.plan.steps and job.plan.steps[0].begin == job.plan.steps[0].end:
             job.save()
         self._forget()
@@ -201,59 +202,17 @@ class Tree:
         assert self.pool.tip not in self.pool.busy, "the tip is busy"
         if self.memory.kind != "recurrent":
             assert all(self._retention.holders().values()), "the cells of a state are gone"
-        assert not self._missing(), "more cells were promised than there are"
+        assert not self.room.missing(), "more cells were promised than there are"
         if self.archive is not None:
             self.archive.check_integrity([job.held for job in self.jobs if job.held is not None])
         for job in self.jobs:
             assert job.branch.common(job.known) == job.branch.length, "a branch has tokens of another request"
-
-    @property
-    def room(self) -> int:
-        """The most tokens of one decode now.
-
-        Where a window slides they must find cells beside all windows: llama.cpp would split the batch otherwise, and
-        drop what is needed (see `Branch`).
-        """
-        return max(1, min(self.n_batch, self.pool.window_room())) if self.memory.slides else self.n_batch
-
-    @property
-    def _window_reserve(self) -> int:
-        """Cells beside the windows that a decode shall have at least, if idle branches can give way."""
-        return min(self.context.n_ubatch, self.pool.window_cells // 4)
-
-    def _free_windows(self, wanted: int, spared: Branch | None = None) -> bool:
-        """Give up idle branches until so many cells of the layers that slide are free; whether they are."""
-        if not self.memory.slides:
-            return True
-        while self.pool.window_room({job.branch: job.owed for job in self.jobs}) < wanted:
-            if not self._retention.free_sequence(spared):
-                return False
-        return True
-
-    def _missing(self, more: int = 0) -> int:
-        """Cells that are held or promised to jobs, and so many more, beyond those there are."""
-        if self.memory.kind == "recurrent":
-            return 0
-        return max(0, self.pool.cells() + sum(job.owed for job in self.jobs) + more - self.context.n_ctx)
 
     def _forget(self) -> None:
         """Keep the history within its bounds; what is kept and what is evaluated needs its prompts."""
         jobs, branches = {job.number for job in self.jobs}, {branch.used for branch in self.pool}
         if self.history.forget(self.store.states.owners | jobs | branches):
             self.store.states.forget_losses(self.history.numbers)
-
-    def _can_take(self, room: int) -> bool:
-        """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
-        if len(self.jobs) == self.pool.capacity:
-            return False
-        if not self.jobs or self.memory.kind == "recurrent":
-            return True
-        if self.memory.slides:
-            windows = [min(job.branch.length + job.owed, self.memory.window) for job in self.jobs]
-            if sum(windows) + min(room, self.memory.window) + self._window_reserve > self.pool.window_cells:
-                return False
-        taken = self.pool.cells(self.pool.busy) + sum(job.owed for job in self.jobs)
-        return taken + room <= self.context.n_ctx
 
     def _plan_request(self, prompt: Prompt, timeout: float | None, costs: Costs | None) -> PlanRequest:
         return PlanRequest(
@@ -324,9 +283,8 @@ class Tree:
         begin = restore.offset if restore else 0
         matches, refusal = archive.find(prompt.tokens, begin)
         for match in matches:
-            while self._missing(match.n_tokens) > 0 and self._retention.free_cells(self._missing(match.n_tokens)):
-                pass
-            self._free_windows(min(match.n_tokens, self.memory.window))
+            self.room.make(match.n_tokens)
+            self.room.make_windows(min(match.n_tokens, self.memory.window))
             branch = self._new_branch()
             loaded = archive.load(match, prompt, branch)
             if loaded is not None:
@@ -400,7 +358,7 @@ class Tree:
         """A branch with at least the first `length` tokens of another one, whose other tokens nobody needs."""
         if not self._is_spare(source, length):
             has_sequence = self.pool.has_free_sequence or self._retention.free_sequence(spared=source)
-            if has_sequence and self._free_windows(min(length, self.memory.window), spared=source):
+            if has_sequence and self.room.make_windows(min(length, self.memory.window), spared=source):
                 copy = self.pool.new()
                 copy.follow(source)
                 return copy
