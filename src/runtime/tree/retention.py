@@ -95,7 +95,8 @@ class Retention:
 
     def free_state(self) -> bool:
         """Give up the state worth least for another one; False if only ways back are left."""
-        states = [state for state in self.store.states if state.identity not in self.ways_back()]
+        spared = self.ways_back()
+        states = [state for state in self.store.states if state.identity not in spared]
         if not states:
             return False
         self.store.give_up(self._least(states).identity, "evicted")
