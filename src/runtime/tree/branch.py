@@ -20,6 +20,14 @@ _LATE = 64
 _serials = count()
 
 
+def most_at_once(context: Context, memory: Memory) -> int:
+    """The most tokens of one decode: one micro-batch where a window slides, a whole batch elsewhere."""
+    # While llama.cpp looks for room for several micro-batches it drops, for good, what the last of them no longer
+    # sees, although the first still does. Cells in order of position hide that; a restored or cut window has none,
+    # and one lost cell changes logits by 0.5 and more. The symptom is reported in llama.cpp PR 25297.
+    return context.n_ubatch if memory.slides else context.n_batch
+
+
 @final
 class Run(NamedTuple):
     """Tokens [begin, end) of a branch whose cells were filled by evaluations numbered `serial`.
@@ -49,10 +57,7 @@ class Branch:
         self.length = 0
         self.settled = True
         self.used = 0
-        # While llama.cpp looks for room for several micro-batches it drops, for good, what the last of them no longer
-        # sees, although the first still does. Cells in order of position hide that; a restored or cut window has none,
-        # and one lost cell changes logits by 0.5 and more. The symptom is reported in llama.cpp PR 25297.
-        self.n_batch = context.n_ubatch if memory.slides else context.n_batch
+        self.n_batch = most_at_once(context, memory)
         self.runs: list[Run] = []
         self._writes_on = False
         self._fingerprint = fingerprint

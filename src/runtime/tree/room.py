@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from runtime.tree.branch import Branch
+from runtime.tree.branch import Branch, most_at_once
 from runtime.tree.pool import Pool
 from runtime.tree.retention import Retention
 
@@ -31,11 +31,10 @@ class Room:
         """The most tokens of one decode now.
 
         Where a window slides they must find cells beside all windows: llama.cpp would split the batch otherwise, and
-        drop what is needed (see `Branch`).
+        drop what is needed (see `most_at_once`).
         """
-        if not self._memory.slides:
-            return self._context.n_batch
-        return max(1, min(self._context.n_ubatch, self._pool.window_room()))
+        most = most_at_once(self._context, self._memory)
+        return max(1, min(most, self._pool.window_room())) if self._memory.slides else most
 
     def missing(self, more: int = 0) -> int:
         """Cells that are held or promised to jobs, and so many more, beyond those there are."""

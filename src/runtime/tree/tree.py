@@ -15,7 +15,7 @@ from runtime.prompt import Prompt
 from runtime.report import Clock, Refused, Reuse
 from runtime.store.record import Logits
 from runtime.tree.archive import Archive, Held, Loaded
-from runtime.tree.branch import Branch
+from runtime.tree.branch import Branch, most_at_once
 from runtime.tree.checkpoint import CheckpointStore
 from runtime.tree.history import PromptHistory, Shared
 from runtime.tree.job import Job
@@ -49,8 +49,7 @@ class Tree:
         self.policy = policy
         self.budget = budget
         self.archive = archive
-        # One micro-batch a decode where a window slides: see `Branch`.
-        self.n_batch = context.n_ubatch if memory.slides else context.n_batch
+        self.n_batch = most_at_once(context, memory)
         self.jobs: list[Job] = []
         self._fingerprint = fingerprint
         self._begin_anew()
