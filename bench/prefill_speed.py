@@ -40,10 +40,13 @@ def conversation(engine: Engine, tokens: int) -> Request:
     """The agent's conversation, its rounds repeated until the prompt has at least that many tokens."""
     body = json.loads(AGENT.read_text(encoding="utf-8"))
     first, rounds = body["messages"][:1], body["messages"][1:]
-    one = engine.generate(Request(first + rounds, tools=body["tools"], max_tokens=0)).report.prompt_tokens
-    request = Request(first + rounds * -(-tokens // one), tools=body["tools"], max_tokens=0)
+
+    def of(times: int) -> Request:
+        return Request(first + rounds * times, tools=body["tools"], max_tokens=0)
+
+    one, two = (engine.generate(of(times)).report.prompt_tokens for times in (1, 2))
     engine.reset()
-    return request
+    return of(1 + max(0, -(-(tokens - one) // (two - one))))
 
 
 def cold(engine: Engine, request: Request) -> Run:
