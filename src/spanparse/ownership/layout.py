@@ -59,7 +59,7 @@ class Layouts:
         """The parts and notes of message `index`, which owns `pieces`."""
         shape = None
         segments = pieces[0] if len(pieces) == 1 else [segment for piece in pieces for segment in piece]
-        flat, ends = end_apart(self._text, segments)
+        flat, ends = end_apart(self._text, segments, index, message)
         if len(pieces) == 1 and index not in self._displaced:
             shape = _shape(index, message, flat, ends, opens_turn, closes_turn)
             layout = self._known.get(shape) if shape is not None else None

@@ -29,17 +29,20 @@ class _Draft:
     children: tuple[Part, ...] = ()
 
 
-def end_apart(text: str, segments: Sequence[Segment]) -> tuple[Sequence[Segment], int]:
-    """A message's segments with the end of its turn cut apart, and the place of the first one that is of that end.
+def end_apart(
+    text: str, segments: Sequence[Segment], index: int, message: dict[str, Any]
+) -> tuple[Sequence[Segment], int]:
+    """The segments of message `index` with the end of its turn cut apart, and the place of the first of that end.
 
     It is looked for where other text of the template's would take it in: text that is written for a tool call, or that
-    has no field in front. Elsewhere the place is behind all segments.
+    has nothing in front that the message says; a name is not. Elsewhere the place is behind all segments.
     """
     begin = count = len(segments)
     while begin and segments[begin - 1].is_own and (begin == count or segments[begin - 1].end == segments[begin].start):
         begin -= 1
     tail = segments[begin:]
-    if any("tool_calls" in segment.origin.path for segment in tail) or all(s.is_frame for s in segments[:begin]):
+    says_nothing = all(s.is_frame or _classify(s, index, message) == _TEMPLATE_TEXT for s in segments[:begin])
+    if says_nothing or any("tool_calls" in segment.origin.path for segment in tail):
         border = ending_run(text, tail[0].start, tail[-1].end) if tail else 0
         if tail and border < tail[-1].end:
             owner = owner_of(tail)

@@ -120,6 +120,18 @@ def test_the_end_of_an_empty_message_is_its_trailer() -> None:
     assert parts(INST, USER, EMPTY, USER)[3:4] == [(1, "trailer", "</s>")]
 
 
+@pytest.mark.parametrize("content", ["", [{"type": "text", "text": "4"}]])
+def test_a_result_that_shows_its_name_alone_ends_with_a_trailer(content: Any) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.name ~ ': ' if m.name }}"
+        "{{ m.content if m.content is string }}{{ '<|im_end|>\n' }}{% endfor %}"
+    )
+    assert parts(template, USER, {**RESULT, "name": "look", "content": content}, ANSWER)[3:5] == [
+        (1, "header", "<|im_start|>tool\nlook: "),
+        (1, "trailer", "<|im_end|>\n"),
+    ]
+
+
 def test_what_follows_the_end_of_an_empty_message_is_in_its_trailer() -> None:
     assert parts(CHATML + "<|score|>", USER, EMPTY)[3:] == [
         (1, "header", "<|im_start|>assistant\n"),
