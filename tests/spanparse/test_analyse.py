@@ -78,6 +78,28 @@ def test_a_role_without_a_header_of_its_own_has_no_start() -> None:
     assert markers(bundled("mistral-v7"))["assistant"] == (None, "</s>")
 
 
+def test_what_stands_in_front_of_the_first_turn_alone_is_not_in_the_start_marker() -> None:
+    template = (
+        "{% set users = messages | selectattr('role', 'equalto', 'user') | list %}"
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '[SETTINGS]{}[/SETTINGS]' if m == users[0] }}"
+        "[INST]{{ m.content }}[/INST]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    user = analyse(source(template)).markers_of("user")
+    assert user is not None
+    assert (user.start, user.other_starts) == ("[INST]", ("[SETTINGS]{}[/SETTINGS][INST]",))
+
+
+def test_what_opens_reasoning_starts_no_answer() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}"
+        "{{ '[THINK]' ~ m.reasoning_content ~ '[/THINK]' if m.reasoning_content }}{{ m.content }}</s>{% endif %}"
+        "{% endfor %}"
+    )
+    assistant = analyse(source(template)).markers_of("assistant")
+    assert assistant is not None
+    assert (assistant.start, assistant.other_starts) == (None, ())
+
+
 def test_an_end_that_depends_on_being_last_is_listed_beside_the_usual_one() -> None:
     assistant = bundled("gpt-oss").markers_of("assistant")
     assert assistant is not None

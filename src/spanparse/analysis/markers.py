@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spanparse.analysis.affixes import CONTROL, common_text
 from spanparse.analysis.findings import GenerationPrompt, RoleMarkers
 from spanparse.analysis.probes import CALLS, KEYS, ONE_USER, ORDINARY, WITH_SYSTEM, anonymous
 from spanparse.analysis.trials import Trials
-from spanparse.spans import MessageSpan, Piece, Rendering
+from spanparse.ownership.markers import thought_in
+from spanparse.spans import MessageSpan, Part, Piece, Rendering
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _FIELDS: Final = frozenset({"content", "tool_result", "reasoning", "media"})
@@ -33,7 +34,7 @@ def role_markers(trials: Trials) -> tuple[RoleMarkers, ...]:
             # Developer messages are mostly written as system messages are; everybody else must be told apart.
             twins = _LEADING if role in _LEADING else (role,)
             foreign = [text for other, texts in headers.items() if other not in twins for text in texts]
-            start = common_text(headers[role], foreign)
+            start = _always_closes(headers[role]) or common_text(headers[role], foreign)
             ends = [edge.text for edge in _edges(spans, "trailer")]
             end = common_text(ends)
             everywhere = ((r, span) for r in tried.values() for span in r.messages if span.role == role)
@@ -74,7 +75,7 @@ class _Edge(NamedTuple):
 
 
 def _headers(shown: Mapping[str, list[tuple[Rendering, MessageSpan]]]) -> dict[str, list[str]]:
-    """The headers by role, empty for a message that opens a turn without one.
+    """The headers by role, empty for a message that opens a turn without one or with its reasoning.
 
     Where every turn begins with the beginning-of-sequence text, it is part of the first header as well.
     """
@@ -96,13 +97,26 @@ def _edges(spans: Iterable[tuple[Rendering, MessageSpan]], kind: str) -> Iterato
         if kind == "trailer" and "tool_call" in kinds:
             continue
         edge = span.parts[0] if kind == "header" else span.parts[-1]
-        if edge.kind == kind:
+        if edge.kind == kind and not (kind == "header" and _opens_reasoning(rendering.text, edge)):
             before = rendering.preamble.parts
             first = bool(before) and before[-1].kind == "bos" and before[-1].end == edge.start
             bos = rendering.text[before[-1].start : edge.start] if first else ""
             yield _Edge(anonymous(rendering.text[edge.start : edge.end]), bos)
         elif "merged" not in span.notes:
             yield _Edge("")
+
+
+def _opens_reasoning(text: str, header: Part) -> bool:
+    """Whether a header is nothing but what reasoning begins with."""
+    thought = thought_in(text, header.start, header.end)
+    return thought is not None and thought[0] < thought[1] and not text[header.start : thought[0]].strip()
+
+
+def _always_closes(headers: Sequence[str]) -> str | None:
+    """The shortest header, if others have text in front of it, such as settings in the first turn, and nothing else."""
+    shortest = min(headers, key=len, default="")
+    others = any(text != shortest for text in headers)
+    return shortest if shortest.strip() and others and all(text.endswith(shortest) for text in headers) else None
 
 
 def _variants(texts: Iterable[str], common: str | None) -> tuple[str, ...]:

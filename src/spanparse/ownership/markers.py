@@ -92,8 +92,10 @@ def _first_start(lead: str) -> frozenset[str]:
         return frozenset()  # it goes on in a turn, or opens a tool call
     if marker is None:
         return frozenset({lead} if len(lead) > 2 else ())
-    opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
-    return frozenset(() if opening is None else (opening,))
+    openings = [found for found in CONTROL.finditer(lead) if not is_closing(found[0])]
+    # A block in front of the turn that is closed there, such as settings, is not what opens it.
+    turns = [found[0] for found in openings if f"[/{found[0][1:]}" not in lead[found.end() :]]
+    return frozenset((turns or [found[0] for found in openings])[:1])
 
 
 def _role_markers(literals: Iterable[str]) -> set[str]:

@@ -35,13 +35,13 @@ def end_apart(
     """The segments of message `index` with the end of its turn cut apart, and the place of the first of that end.
 
     It is looked for where other text of the template's would take it in: text that is written for a tool call, or that
-    has nothing in front that the message says; a name is not. Elsewhere the place is behind all segments.
+    has nothing in front that the message says, as names and tools are not. Elsewhere the place is behind all segments.
     """
     begin = count = len(segments)
     while begin and segments[begin - 1].is_own and (begin == count or segments[begin - 1].end == segments[begin].start):
         begin -= 1
     tail = segments[begin:]
-    says_nothing = all(s.is_frame or _classify(s, index, message) == _TEMPLATE_TEXT for s in segments[:begin])
+    says_nothing = all(s.is_frame or _classify(s, index, message)[0] in (None, "tools") for s in segments[:begin])
     if says_nothing or any("tool_calls" in segment.origin.path for segment in tail):
         border = ending_run(text, tail[0].start, tail[-1].end) if tail else 0
         if tail and border < tail[-1].end:
@@ -64,9 +64,11 @@ def message_parts(
     first = filled[0] if filled else len(drafts)
     last = filled[-1] if filled else len(drafts) - 1
     if ends < len(segments):
-        if filled and drafts[-1].kind is None and drafts[-1].end == segments[ends].start:
+        says_nothing = all(drafts[i].kind == "tools" for i in filled)
+        if not says_nothing and drafts[-1].kind is None and drafts[-1].end == segments[ends].start:
             drafts[-1].end = segments[-1].end
         else:
+            last = len(drafts) - 1 if says_nothing else last
             drafts.append(_Draft(None, segments[ends].start, segments[-1].end))
     parts = []
     for i, draft in enumerate(drafts):

@@ -17,9 +17,9 @@ RESULT = {"role": "tool", "content": "4"}
 EMPTY = {"role": "assistant", "content": ""}
 
 
-def render(template: str, *messages: Message) -> Rendering:
+def render(template: str, *messages: Message, tools: list[dict[str, Any]] | None = None) -> Rendering:
     source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
-    rendering = parse(source, list(messages), add_generation_prompt=False)
+    rendering = parse(source, list(messages), tools=tools, add_generation_prompt=False)
     assert rendering.exact
     return rendering
 
@@ -141,6 +141,20 @@ def test_what_follows_the_end_of_an_empty_message_is_in_its_trailer() -> None:
 
 def test_what_closes_a_turn_that_was_just_opened_is_a_trailer() -> None:
     assert parts(INST, {**USER, "content": ""}, ANSWER)[:2] == [(0, "header", "[INST]"), (0, "trailer", "[/INST]")]
+
+
+def test_a_turn_opened_behind_tools_by_a_message_that_says_nothing_is_not_in_its_trailer() -> None:
+    template = (
+        "{% for m in messages %}{{ '[TOOLS]' ~ tools | tojson ~ '[/TOOLS]' if m.role == 'user' }}"
+        "{{ ('[INST]' ~ m.content ~ '[/INST]') if m.role == 'user' else m.content ~ '</s>' }}{% endfor %}"
+    )
+    rendering = render(template, {**USER, "content": ""}, ANSWER, tools=[{"type": "function"}])
+    assert [(part.kind, rendering.text[part.start : part.end]) for part in rendering.messages[0].parts] == [
+        ("header", "[TOOLS]"),
+        ("tools", '[{"type": "function"}]'),
+        ("delimiter", "[/TOOLS][INST]"),
+        ("trailer", "[/INST]"),
+    ]
 
 
 def test_reasoning_that_is_closed_at_once_stays_in_the_header_of_an_empty_message() -> None:
