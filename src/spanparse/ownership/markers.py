@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from spanparse.ownership.segments import Segment, lead_end
 
@@ -17,6 +17,9 @@ CONTROL = re.compile(
 _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
+RESULT_ROLES: Final = frozenset({"tool", "ipython", "function", "tool_results", "tool_response", "observation"})
+"""What the role of a tool's result is called: by clients and by published templates."""
+
 _NAMES = {"assistant": ("assistant", "model", "bot"), "user": ("user", "human")}
 # Words that stand for a role in a header of plain words: `### Response:`, `<AI>`.
 _HEADER_NAMES = {

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from spanparse.marks.origin import Origin
-from spanparse.ownership.markers import ending_run, thought_in
+from spanparse.ownership.markers import RESULT_ROLES, ending_run, thought_in
 from spanparse.ownership.segments import Segment, owner_of, split_at
 from spanparse.spans import Part, PartKind
 
@@ -169,7 +169,7 @@ def _classify(segment: Segment, index: int, message: dict[str, Any]) -> _Kind:
             return "media", place
         if origin.literal:
             return _TEMPLATE_TEXT
-        return ("tool_result" if message.get("role") == "tool" else "content"), None
+        return ("tool_result" if message.get("role") in RESULT_ROLES else "content"), None
     if field in _REASONING and not origin.literal:
         return "reasoning", None
     return _TEMPLATE_TEXT

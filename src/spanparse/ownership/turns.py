@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
-from spanparse.ownership.markers import names_role, turns_end
+from spanparse.ownership.markers import RESULT_ROLES, names_role, turns_end
 from spanparse.ownership.segments import Segment, lead_end, owner_of
 
 
@@ -65,7 +65,7 @@ def find_turns(
             marker
             for turn in turns
             if (marker := markers[turn[0]])
-            and roles[owners[turn[0]]] == "tool"
+            and roles[owners[turn[0]]] in RESULT_ROLES
             and any(roles[owners[place]] == "assistant" for place in turn)
             and not ended(turn[0])
         }
@@ -96,7 +96,7 @@ def _group(
     """Places of pieces, turn by turn; `ended` says of one whether the piece in front of it ends its turn."""
     turns: list[list[int]] = []
     for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
-        headerless = roles[owner] not in with_marker and roles[owner] != "tool"
+        headerless = roles[owner] not in with_marker and roles[owner] not in RESULT_ROLES
         continues = bool(turns) and owners[turns[-1][-1]] == owner
         if not turns or marker or not known or (headerless and not continues) or ended(place):
             turns.append([place])

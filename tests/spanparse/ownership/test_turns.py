@@ -44,6 +44,12 @@ def test_a_header_made_of_the_role_begins_a_turn_of_a_tool_result_too() -> None:
     ]
 
 
+@pytest.mark.parametrize("role", ["tool", "ipython", "function"])
+def test_what_a_tool_says_is_a_result_whatever_its_role_is_called(role: str) -> None:
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    assert parts(template, USER, {**RESULT, "role": role})[4] == (1, "tool_result", "4")
+
+
 def test_plain_words_made_of_the_role_begin_a_turn() -> None:
     template = (
         "{% for m in messages %}{{ 'human' if m.role == 'user' else m.role }}: {{ m.content }} <sep> {% endfor %}"
