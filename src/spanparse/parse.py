@@ -17,8 +17,7 @@ from spanparse.marks.origin import GENERATION, NOWHERE, Run
 from spanparse.nesting import check_request
 from spanparse.ownership.owners import Ownership, assign_owners
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
-from spanparse.rendering.cursor import Limits
-from spanparse.rendering.environment import switch_only_adds
+from spanparse.rendering.cursor import Findings, Limits
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
@@ -79,8 +78,8 @@ def parse_request(
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
-    text, reason, unmarked = _marked(template, request, limits, verify)
-    text = _mark_generation(text, template, request, limits)
+    text, reason, findings = _marked(template, request, limits, verify)
+    text = _mark_generation(text, template, request, limits, findings)
     family = family_of(template.text)
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
@@ -91,24 +90,24 @@ def parse_request(
         return _shown_without(index, plain, template, request, limits)
 
     head = ownership = None
-    if previous is not None and previous._trail is not None and reason is None and not unmarked:
+    if previous is not None and previous._trail is not None and reason is None and not findings.unmarked:
         head = head_of(previous._trail, marking)
     if head is not None:
         ownership = grown_ownership(head, marking, family.starts, shown_without)
     if ownership is None:
         head, ownership = None, assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
-    doubts = _doubts(text, request, ownership, reason, unmarked, head)
+    doubts = _doubts(text, request, ownership, reason, findings.unmarked, head)
     return assemble(marking, family, ownership, doubts, head, has_tools=bool(request.tools))
 
 
 def _marked(
     template: TemplateSource, request: Request, limits: Limits, verify: bool
-) -> tuple[Marked, str | None, list[str]]:
-    """The plain text with runs that tile it, the reason why they may be wrong, and text that lost its marks."""
+) -> tuple[Marked, str | None, Findings]:
+    """The plain text with runs that tile it, the reason why they may be wrong, and what else was found."""
     name = template.source
-    unmarked: list[str] = []
+    findings = Findings()
     try:
-        marked = render_marked(template.text, request, name=name, limits=limits, unmarked=unmarked)
+        marked = render_marked(template.text, request, name=name, limits=limits, findings=findings)
     except TemplateRefused as refused:
         try:
             plain = render_plain(template.text, request, name=name, limits=limits)
@@ -116,13 +115,15 @@ def _marked(
             # Only the marked render knows which message the template was at.
             raise TemplateRefused(name, error.reason, refused.message) from error
         whole = Run(0, len(plain), NOWHERE, -1)
-        return Marked(plain, (whole,) if plain else ()), "render-differs", []
+        findings = Findings()
+        findings.switches = True  # nothing is known of it
+        return Marked(plain, (whole,) if plain else ()), "render-differs", findings
     if not verify:
-        return marked, None, unmarked
+        return marked, None, findings
     plain = render_plain(template.text, request, name=name, limits=limits)
     if marked == plain:
-        return marked, None, unmarked
-    return transfer(marked, plain), "render-differs", unmarked
+        return marked, None, findings
+    return transfer(marked, plain), "render-differs", findings
 
 
 def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
@@ -134,9 +135,11 @@ def _shown_without(index: int, text: str, template: TemplateSource, request: Req
         return None
 
 
-def _mark_generation(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> Marked:
+def _mark_generation(
+    text: Marked, template: TemplateSource, request: Request, limits: Limits, findings: Findings
+) -> Marked:
     """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds."""
-    begin = _generation_begin(text, template, request, limits)
+    begin = _generation_begin(text, template, request, limits, findings)
     if begin is None:
         return text
     marked = []
@@ -152,10 +155,12 @@ def _mark_generation(text: Marked, template: TemplateSource, request: Request, l
     return Marked(text, tuple(marked))
 
 
-def _generation_begin(text: Marked, template: TemplateSource, request: Request, limits: Limits) -> int | None:
+def _generation_begin(
+    text: Marked, template: TemplateSource, request: Request, limits: Limits, findings: Findings
+) -> int | None:
     """Where the generation prompt begins, None if the marks say it already.
 
-    They do where the template writes it under an `if add_generation_prompt` and does nothing else with the switch.
+    They do where the template wrote it under an `if add_generation_prompt` and asked for the switch nowhere else.
     Elsewhere a render without the generation prompt tells; where that is no prefix of the text, because the switch
     rewrites the end as well, the prompt begins with the first text that is written under it behind all messages.
     """
@@ -166,7 +171,7 @@ def _generation_begin(text: Marked, template: TemplateSource, request: Request, 
         return None if first is None else len(text)
     if SWITCH not in template.text:
         return None
-    if switch_only_adds(template.text) and (first is None or all(run.origin is GENERATION for run in runs[first:])):
+    if not findings.switches and (first is None or all(run.origin is GENERATION for run in runs[first:])):
         return None
     without = replace(request, add_generation_prompt=False)
     try:

@@ -11,21 +11,20 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.compiler import Frame
 
+from spanparse.bounds.condition_code import ConditionCodeGenerator
 from spanparse.bounds.costs import FREE_IF_SHORT
-from spanparse.bounds.output_code import OutputCodeGenerator
 
 # What the compiled code calls, by the names that it has there: methods of `Operations` and of its meter.
 _OPERATIONS = ("compare", "escaped", "html", "joined", "operate", "spread", "text", "walk", "within")
 _METER = ("keep", "tick")
 _FEW_ITEMS = 32
 _FEW_ADDENDS = 4
-_DICT_ATTRIBUTES = frozenset(dir({}))
 LOOP_ATTRIBUTES = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
 
 
-class LimitedCodeGenerator(OutputCodeGenerator):
+class LimitedCodeGenerator(ConditionCodeGenerator):
     """Ordinary code with a `tick()` in every loop and macro, and operations that are bounded before they run.
 
     An operation is left as Jinja writes it where the template's own length bounds it, as in `role == 'user'`.
@@ -42,8 +41,6 @@ class LimitedCodeGenerator(OutputCodeGenerator):
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("method = context.method")
-        self.writeline("get_attribute = environment.getattr")
-        self.writeline("get_item = environment.getitem")
         self.writeline("cursor = context.cursor")
         self.writeline("operations = context.operations")
         for name in _OPERATIONS:
@@ -68,6 +65,7 @@ class LimitedCodeGenerator(OutputCodeGenerator):
         self._ticking.add(id(node.body))
         if node.test is not None:
             self._wrapped[id(node.test)] = "(tick() or "
+            self._ask(node.test)
         super().visit_For(node, frame)
 
     def macro_body(self, node: nodes.Macro | nodes.CallBlock, frame: Frame) -> Any:
@@ -150,6 +148,7 @@ class LimitedCodeGenerator(OutputCodeGenerator):
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
         operands = [node.expr, *(operand.expr for operand in node.ops)]
+        self._looked_at.update(map(id, operands))
         if all(_is_bounded(operand.op, left, operand.expr) for left, operand in zip(operands, node.ops, strict=False)):
             super().visit_Compare(node, frame)
             return
@@ -174,21 +173,13 @@ class LimitedCodeGenerator(OutputCodeGenerator):
 
     # --- what is looked up, cut, collected or passed on --------------------------------------------
 
-    def _write_field(self, node: nodes.Expr, name: str, otherwise: str, frame: Frame) -> None:
-        """`node[name]`, without a call where that is a field of a message or tool."""
-        self.write(f"(got[{name!r}] if type(got := ")
-        self.visit(node, frame)
-        self.write(f") is dict and {name!r} in got else {otherwise}(got, {name!r}))")
-
     def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802
         if isinstance(node.node, nodes.Name) and node.node.name == "loop" and node.attr in LOOP_ATTRIBUTES:
             self.write(f"(got.{node.attr} if type(got := ")
             self.visit(node.node, frame)
             self.write(f") is LoopContext else get_attribute(got, {node.attr!r}))")
-        elif node.attr in _DICT_ATTRIBUTES:
-            super().visit_Getattr(node, frame)
         else:
-            self._write_field(node.node, node.attr, "get_attribute", frame)
+            super().visit_Getattr(node, frame)
 
     def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:  # noqa: N802
         called = node.node
@@ -216,9 +207,6 @@ class LimitedCodeGenerator(OutputCodeGenerator):
             self.write("keep(")
             super().visit_Getitem(node, frame)
             self.write(")")
-            return
-        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
-            self._write_field(node.node, node.arg.value, "get_item", frame)
             return
         if not _is_constant(node.arg):
             self._wrapped[id(node.arg)] = "walk("

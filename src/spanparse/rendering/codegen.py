@@ -14,7 +14,7 @@ from jinja2.compiler import Frame
 from jinja2.utils import concat
 
 from spanparse.bounds.bounded_code import LimitedCodeGenerator
-from spanparse.rendering.switch import asks_for_generation, is_name
+from spanparse.rendering.switch import asks_for_generation, is_name, other_uses
 
 
 class MarkingCodeGenerator(LimitedCodeGenerator):
@@ -27,6 +27,14 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._generation_bodies: set[int] = set()
         self._quiet = 0
         self._in_generation = False
+        self._switches: set[int] = set()
+        self._sets_switch = False
+
+    def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:  # noqa: N802
+        for use in other_uses(node):
+            self._switches.add(id(use))
+            self._sets_switch = self._sets_switch or use.ctx != "load"
+        super().visit_Template(node, frame)
 
     # --- which value a loop holds -----------------------------------------------------------------
 
@@ -53,7 +61,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def _write_entry(self, outer: str, frame: Frame) -> None:
         """From here on the template writes for `held`, which a loop inside `outer` holds."""
-        self._write_current(f"held._literal if type(held) is TrackedDict else literal_origin({outer}, held)", frame)
+        self._write_current(f"held._literal if type(held) is dict_type else literal_origin({outer}, held)", frame)
 
     def buffer(self, frame: Frame) -> None:
         frame.buffer = self.temporary_identifier()
@@ -103,6 +111,12 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         super().visit_CondExpr(node, frame)
         self._in_generation = before
 
+    def visit_Name(self, node: nodes.Name, frame: Frame) -> None:  # noqa: N802
+        switches = id(node) in self._switches and not self._sets_switch
+        self.write("(cursor.switch() or " if switches else "")
+        super().visit_Name(node, frame)
+        self.write(")" if switches else "")
+
     # --- the template's own text ------------------------------------------------------------------
 
     def write_commons(self) -> None:
@@ -110,11 +124,12 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.writeline("literal = cursor.literal")
         self.writeline("text = cursor.text")
         self.writeline("concat = cursor.joined")
-        self.writeline("TrackedDict, Origin = environment.dict_type, environment.origin_type")
+        self.writeline("Origin = environment.origin_type")
         self.writeline("known_types = environment.known_types")
         self.writeline("literal_origin = cursor.literal_origin")
-        self.writeline("find = dict.get")
         self.writeline("generation = cursor.generation")
+        if self._sets_switch:
+            self.writeline("cursor.switch()")
         self.writeline("generation_origin = environment.generation_origin")
 
     def _mark(self, text: str) -> str:
@@ -142,13 +157,11 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     # --- what is looked up -------------------------------------------------------------------------
 
-    def _write_field(self, node: nodes.Expr, name: str, otherwise: str, frame: Frame) -> None:
+    def _found_field(self, node: nodes.Getattr | nodes.Getitem) -> tuple[str, str]:
+        if id(node) in self._looked_at:
+            return "field", " and (field := find(got, {0!r})) is not None"
         # A field that was asked for before is marked already.
-        self.write("(field if type(got := ")
-        self.visit(node, frame)
-        self.write(
-            f") is TrackedDict and type(field := find(got, {name!r})) in known_types else {otherwise}(got, {name!r}))"
-        )
+        return "field", " and type(field := find(got, {0!r})) in known_types"
 
     # Text that is only looked at, never printed, needs no marks.
 

@@ -14,6 +14,21 @@ from spanparse.marks.tracked import origin_of
 
 
 @final
+class Findings:
+    """What a marked render found out beside its text.
+
+    `unmarked` are the stretches that lost their marks. `switches` says that the template asked for
+    `add_generation_prompt` where it may do more than to add the text directly under it.
+    """
+
+    __slots__ = ("switches", "unmarked")
+
+    def __init__(self) -> None:
+        self.unmarked: list[str] = []
+        self.switches = False
+
+
+@final
 class Cursor:
     """State of one render, reached from the compiled template.
 
@@ -21,12 +36,17 @@ class Cursor:
     outside. `detailed` asks for the origin of each value inside serialised tools and arguments.
     """
 
-    __slots__ = ("_operations", "current", "detailed")
+    __slots__ = ("_findings", "_operations", "current", "detailed")
 
-    def __init__(self, operations: Operations, *, detailed: bool = False) -> None:
+    def __init__(self, operations: Operations, findings: Findings, *, detailed: bool = False) -> None:
         self.current = NOWHERE
         self.detailed = detailed
         self._operations = operations
+        self._findings = findings
+
+    def switch(self) -> None:
+        """The template asks for `add_generation_prompt`, and may do more than to add the text directly under it."""
+        self._findings.switches = True
 
     def literal_origin(self, outer: Origin, value: Any) -> Origin:
         """The origin of what the template writes while a loop inside `outer` holds `value`."""

@@ -41,7 +41,6 @@ from spanparse.rendering.codegen import MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
-from spanparse.rendering.switch import only_adds
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
@@ -117,6 +116,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     code_generator_class = LimitedCodeGenerator
     context_class = RenderContext
     text_type: type[str] = str
+    dict_type: type[dict[str, Any]] = dict
 
     def __init__(
         self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": marked_json.dump_plain})
@@ -284,12 +284,6 @@ def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
         raise kind(name, f"cannot be compiled: {error.msg}") from error
     except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
-
-
-@lru_cache(maxsize=256)
-def switch_only_adds(text: str) -> bool:
-    """Whether marks alone tell what `add_generation_prompt` adds to this template, which has been compiled before."""
-    return only_adds(_PLAIN.parse(text))
 
 
 def variables_read(text: str, name: str) -> frozenset[str]:

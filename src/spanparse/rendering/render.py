@@ -16,7 +16,7 @@ from spanparse.marks.marked import Marked
 from spanparse.marks.origin import NOWHERE, Origin
 from spanparse.marks.tracked import TrackedDict, TrackedList, track, track_list, track_message
 from spanparse.rendering.context import RenderContext
-from spanparse.rendering.cursor import Cursor
+from spanparse.rendering.cursor import Cursor, Findings
 from spanparse.rendering.environment import compile_template
 from spanparse.rendering.outputs import assembled
 
@@ -74,7 +74,7 @@ def render_plain(text: str, request: Request, *, name: str = "template", limits:
         meter.expect(sum(map(len, out)))
         return "".join(out)
 
-    return _run(text, request, name, limits, joined, marking=False)
+    return _run(text, request, name, limits, joined)
 
 
 def render_marked(
@@ -83,20 +83,20 @@ def render_marked(
     *,
     name: str = "template",
     limits: Limits = DEFAULT_LIMITS,
-    unmarked: list[str] | None = None,
+    findings: Findings | None = None,
     detailed: bool = False,
 ) -> Marked:
     """The same prompt with runs that tile it; `detailed` ones name each value inside serialised tools and arguments.
 
     Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
-    was rendering when it wrote them; such stretches are appended to `unmarked`. Raises what `render_plain` raises.
+    was rendering when it wrote them. `findings` is told of them and of the rest. Raises what `render_plain` raises.
     """
-    lost: list[str] = [] if unmarked is None else unmarked
+    found = Findings() if findings is None else findings
 
     def joined(out: list[Any], meter: Meter) -> Marked:
-        return assembled(out, lost, meter.expect)
+        return assembled(out, found.unmarked, meter.expect)
 
-    return _run(text, request, name, limits, joined, marking=True, detailed=detailed)
+    return _run(text, request, name, limits, joined, findings=found, detailed=detailed)
 
 
 def _run(
@@ -106,14 +106,16 @@ def _run(
     limits: Limits,
     joined: Callable[[list[Any], Meter], _Text],
     *,
-    marking: bool,
+    findings: Findings | None = None,
     detailed: bool = False,
 ) -> _Text:
+    """Render with marks if there are `findings` to be made, which `joined` goes on with."""
+    marking = findings is not None
     template = compile_template(text, name, marking=marking)
     out: list[Any] = [NOWHERE] if marking else []
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
     operations = Operations(meter, template.environment.concat)
-    cursor = Cursor(operations, detailed=detailed)
+    cursor = Cursor(operations, findings or Findings(), detailed=detailed)
     variables = _variables(request, marking)
     try:
         context = template.new_context(variables)

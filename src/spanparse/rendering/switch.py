@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jinja2 import nodes
 
 SWITCH = "add_generation_prompt"
@@ -31,27 +33,29 @@ def is_name(node: nodes.Node, name: str) -> bool:
     return isinstance(node, nodes.Name) and node.name == name
 
 
-def only_adds(template: nodes.Template) -> bool:
-    """Whether all that the switch does is to add the text that stands directly under it.
+def other_uses(node: nodes.Node) -> Iterator[nodes.Name]:
+    """The places inside `node` where the switch may do more than add the text that stands directly under it.
 
-    An `else`, a negation or an assignment may take text away as well, or add some elsewhere; what such a switch adds
-    takes a second render to tell. A default for a caller that does not pass the switch is no such use.
+    An `else`, a negation or an assignment may take text away as well, or add some elsewhere; what a switch adds that is
+    asked for there takes a second render to tell. A default for a caller that does not pass the switch is no such use.
     """
-    return not _other_uses(template)
-
-
-def _other_uses(node: nodes.Node) -> bool:
+    children = node.iter_child_nodes()
     if isinstance(node, nodes.If):
         if _is_default(node):
-            return False
+            return
         if asks_for_generation(node.test) and not node.elif_ and not node.else_:
-            return any(_other_uses(child) for child in node.body)
-    if isinstance(node, nodes.CondExpr) and asks_for_generation(node.test):
-        empty = node.expr2 is None or (isinstance(node.expr2, nodes.Const) and not node.expr2.value)
-        return not empty or _other_uses(node.expr1)
-    if is_name(node, SWITCH):
-        return True
-    return any(_other_uses(child) for child in node.iter_child_nodes())
+            children = iter(node.body)
+    if isinstance(node, nodes.CondExpr) and asks_for_generation(node.test) and _is_empty(node.expr2):
+        children = iter((node.expr1,))
+    if isinstance(node, nodes.Name) and node.name == SWITCH:
+        yield node
+    for child in children:
+        yield from other_uses(child)
+
+
+def _is_empty(node: nodes.Node | None) -> bool:
+    """Whether an `else` adds nothing."""
+    return node is None or (isinstance(node, nodes.Const) and not node.value)
 
 
 def _is_default(node: nodes.If) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 import pytest
 
-from spanparse import Rendering, TemplateSource, analyse, load_source, parse
+from spanparse import Rendering, TemplateSource, analyse, load_source, parse, render_plain
 
 CHAT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "so"}]
 TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
@@ -50,6 +51,28 @@ def test_a_template_that_turns_the_switch_on_by_itself_adds_no_prompt_whatever_t
     asked, unasked = rendered(template, add=True), rendered(template, add=False)
     assert prompt(asked) is None
     assert asked == unasked
+
+
+def test_a_switch_that_is_asked_for_elsewhere_takes_a_second_render_only_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+        "{{ '<|return|>' if loop.last and m.role == 'assistant' and not add_generation_prompt else '<|end|>' }}"
+        "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    source = TemplateSource("test", template, hashlib.sha256(template.encode()).hexdigest())
+    renders: list[int] = []
+
+    def counted(*args: object, **kwargs: object) -> str:
+        renders.append(1)
+        return render_plain(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sys.modules["spanparse.parse"], "render_plain", counted)
+    assert prompt(parse(source, CHAT, verify=False)) == "<|assistant|>"
+    assert not renders
+    assert prompt(parse(source, CHAT[:2], verify=False)) == "<|assistant|>"
+    assert len(renders) == 1
 
 
 PREFILLED = [
