@@ -13,6 +13,7 @@ from spanparse.ownership.markers import (
     Openers,
     brackets_end,
     chain_begin,
+    chain_end,
     ends_turn,
     has_words,
     is_opening,
@@ -223,8 +224,9 @@ def _hand_on(
     begin = before[first].start
     says_nothing = begun >= begin
     if says_nothing:
-        # Without anything in front, the first marker is the message's own.
-        begin = min((at + 1 for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
+        # Without anything in front, the first marker is the message's own, and so are those joined to it.
+        begin = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
+        begin = max(chain_end(text, begin, end, roles[owner]), begin + 1)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
     if border >= begin:
         if not _names_only(text, border, starts, roles[closing], roles[owner]):
@@ -322,7 +324,7 @@ def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str
 
     That is what the message begins with up to the last end of a turn in front of its first field, or up to the last
     start marker, if there are words behind another in front of that. A message without fields has an end of its own,
-    and may close with a start marker that introduces the next one; there only words tell.
+    and may close with a start marker that introduces the next one; there only words tell, and its role.
     """
     place = next((i for i, segment in enumerate(segments) if segment.owner is not None and segment.owner >= 0), None)
     if place is None:
@@ -338,10 +340,12 @@ def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str
     border = last_start(text, segments[place:end], starts)
     if border is not None and not (is_turn(text[begin:border]) and has_words(text[begin:border])):
         border = None
-    if end < len(segments) and segments[end].owner == owner:
-        trailer = _trailer(text, segments, end, owner)
-        ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:end] if s.is_own]
-        border = max((border or 0, *ends))
+    has_field = end < len(segments) and segments[end].owner == owner
+    trailer = _trailer(text, segments, end, owner) if has_field else ""
+    # Of a message without fields the role, if the template builds the header from it, shows where its turn is.
+    own = end if has_field else next((i for i in range(place, end) if not segments[i].origin.literal), place)
+    ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:own] if s.is_own]
+    border = max((border or 0, *ends))
     if not border:
         return segments
     behind = text[border : segments[end - 1].end]

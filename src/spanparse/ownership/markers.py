@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from spanparse.ownership.segments import Segment, lead_end
 
 CONTROL = re.compile(
-    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
+    r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos|eos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
     r"|\[\|[^\[\]|\s]{1,40}\|\]"
 )
 _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
+_OPENING = re.compile(CONTROL.pattern + r"|<[^<>\s/]{1,40}>")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
 RESULT_ROLES: Final = frozenset({"tool", "ipython", "function", "tool_results", "tool_response", "observation"})
@@ -156,6 +157,14 @@ def chain_begin(text: str, begin: int, border: int, starts: frozenset[str]) -> i
     return first
 
 
+def chain_end(text: str, begin: int, end: int, role: str) -> int:
+    """Where the run of markers that begins at `begin` ends, not behind `end`, nor behind another that names `role`."""
+    at = begin
+    while (found := CONTROL.match(text, at, end)) and not (at > begin and names_role(found[0], role)):
+        at = found.end()
+    return at
+
+
 def ends_turn(text: str) -> bool:
     """Whether a text ends with a marker that ends a turn and nothing else, white space aside: `<|im_end|>`."""
     text = text.rstrip()
@@ -186,9 +195,11 @@ def ending_run(text: str, start: int, end: int) -> int:
 
 def _closes_something(text: str, start: int, closing: re.Match[str]) -> bool:
     """Whether a closing marker closes anything but a turn, or nothing, that is opened in [start, its own start)."""
-    opening = closing[0].replace("/", "", 1)
-    is_empty = opening != closing[0] and text[start : closing.start()].rstrip().endswith(opening)
-    return bool(_name(closing[0])) and not (is_empty and not _THOUGHT.match(opening))
+    name, before = _name(closing[0]), text[start : closing.start()].rstrip()
+    if not name:
+        return False
+    opening = next((found[0] for found in _OPENING.finditer(before) if found.end() == len(before)), "")
+    return is_closing(opening) or _name(opening) != name or bool(_THOUGHT.match(opening))
 
 
 def named_header(text: str, begin: int, end: int, role: str) -> int | None:

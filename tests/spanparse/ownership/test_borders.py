@@ -150,6 +150,18 @@ def test_a_marker_that_names_the_role_of_the_text_before_it_ends_that_text() -> 
     assert owners(template, CHAT) == [(0, "hi<|x_User|>"), (1, "yes<|x_Assistant|>"), (2, "so<|x_User|>")]
 
 
+def test_a_default_turn_in_front_of_a_role_that_says_nothing_is_nobodys() -> None:
+    template = (
+        "{% for m in messages %}{{ '<|in|>system<|mid|>Be kind<|end|>' if loop.first }}"
+        "{{ m.role + '<|mid|>' + m.content + '<|end|>' }}{% endfor %}"
+    )
+    assert owners(template, [{"role": "developer", "content": ""}, CHAT[0]]) == [
+        ("-", "<|in|>system<|mid|>Be kind<|end|>"),
+        (0, "developer<|mid|><|end|>"),
+        (1, "user<|mid|>hi<|end|>"),
+    ]
+
+
 def test_default_words_inside_a_messages_own_turn_are_its_own() -> None:
     template = (
         "{% for m in messages %}[INST] {% if loop.first %}<<SYS>>Be kind.<</SYS>> {% endif %}"
@@ -372,4 +384,31 @@ def test_a_header_behind_which_the_turn_ends_is_not_handed_on() -> None:
         (0, "<|h|>user<|end_h|>hi<|end|>"),
         (1, "<|h|>assistant<|end_h|><|end|>"),
         (2, "yes<|end|>"),
+    ]
+
+
+RESULTS_OF_A_TURN = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|turn|><|user|>{{ m.content }}"
+    "{% elif m.role == 'tool' and messages[loop.index0 - 1].role != 'tool' %}<|turn|><|system|>["
+    "{{ m.content }};{% for r in messages[loop.index0 + 1:] %}, {{ r.content }};{% endfor %}]{% endif %}{% endfor %}"
+)
+
+
+def test_markers_joined_in_a_header_stay_with_the_message_that_says_nothing() -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "tool", "content": ""}, {"role": "tool", "content": "5"}]
+    assert owners(RESULTS_OF_A_TURN, messages) == [
+        (0, "<|turn|><|user|>hi"),
+        (1, "<|turn|><|system|>[;"),
+        (2, ", 5;]"),
+    ]
+
+
+def test_a_marker_joined_to_the_header_of_a_message_that_says_nothing_may_be_the_next_ones() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|assistant|>"
+        "{% else %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    )
+    assert owners(template, [{"role": "user", "content": ""}, CHAT[1]]) == [
+        (0, "<|user|>"),
+        (1, "<|assistant|>yes<|end|>"),
     ]

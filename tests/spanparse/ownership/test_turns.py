@@ -149,6 +149,14 @@ def test_what_closes_a_turn_that_was_just_opened_is_a_trailer() -> None:
     assert parts(INST, {**USER, "content": ""}, ANSWER)[:2] == [(0, "header", "[INST]"), (0, "trailer", "[/INST]")]
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("<|response|>", "<|endofresponse|>"), ("<|im_start|>ai\n", "<eos>\n")]
+)
+def test_what_ends_an_empty_turn_is_a_trailer_by_its_name(opening: str, closing: str) -> None:
+    template = f"{{% for m in messages %}}{{{{ {opening!r} ~ m.content ~ {closing!r} }}}}{{% endfor %}}"
+    assert parts(template, USER, EMPTY)[3:] == [(1, "header", opening), (1, "trailer", closing)]
+
+
 def test_a_turn_opened_behind_tools_by_a_message_that_says_nothing_is_not_in_its_trailer() -> None:
     template = (
         "{% for m in messages %}{{ '[TOOLS]' ~ tools | tojson ~ '[/TOOLS]' if m.role == 'user' }}"
