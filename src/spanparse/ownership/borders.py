@@ -14,6 +14,7 @@ from spanparse.ownership.markers import (
     brackets_end,
     chain_begin,
     chain_end,
+    ending_run,
     ends_turn,
     has_words,
     is_opening,
@@ -222,14 +223,20 @@ def _hand_on(
     while first and before[first - 1].owner == closing and before[first - 1].is_own:
         first -= 1
     begin = before[first].start
-    says_nothing = begun >= begin
-    if says_nothing:
+    silent = first
+    while (
+        silent and before[silent - 1].owner == closing and (before[silent - 1].is_frame or before[silent - 1].is_tools)
+    ):
+        silent -= 1
+    says_nothing = begun >= before[silent].start
+    if begun >= begin:
         # Without anything in front, the first marker is the message's own, and so are those joined to it.
         begin = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
         begin = max(chain_end(text, begin, end, roles[owner]), begin + 1)
     border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
     if border >= begin:
-        if not _names_only(text, border, starts, roles[closing], roles[owner]):
+        ended = says_nothing and ending_run(text, border, end) < end
+        if not ended and not _names_only(text, border, starts, roles[closing], roles[owner]):
             before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
         return True
     if not bare or (says_nothing and ends_turn(text[before[first].start : end])):
@@ -239,8 +246,7 @@ def _hand_on(
         before[first:] = split_at(before[first:], header, closing, owner)
         return True
     asked = (roles[closing], roles[owner]) == ("user", "assistant")
-    says = begun < begin and not (before[first - 1].is_frame or before[first - 1].is_tools)
-    return not (asked and says and has_words(text[begin:end]))
+    return not (asked and not says_nothing and has_words(text[begin:end]))
 
 
 def _plain_header(text: str, begin: int, end: int, role: str) -> int | None:

@@ -412,3 +412,16 @@ def test_a_marker_joined_to_the_header_of_a_message_that_says_nothing_may_be_the
         (0, "<|user|>"),
         (1, "<|assistant|>yes<|end|>"),
     ]
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["<s> [INST] ", "{{ '[TOOLS][' ~ tools[0] | tojson ~ '][/TOOLS]' if loop.last or loop.index == 3 }}[INST]"],
+)
+def test_a_turn_that_is_closed_again_is_not_handed_on_whatever_stands_in_front_of_it(opening: str) -> None:
+    template = (
+        f"{{% for m in messages %}}{{% if m.role == 'user' %}}{opening}{{{{ m.content }}}}[/INST]"
+        "{% else %}{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+    )
+    messages = [{"role": "user", "content": "hi"}, CHAT[1], {"role": "user", "content": ""}, CHAT[1]]
+    assert owners(template, messages, tools=[{"type": "function"}])[-1] == (3, "yes</s>")
