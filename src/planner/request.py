@@ -130,7 +130,7 @@ class Costs:
 
     seconds_per_token: evaluating one prompt token; llama.cpp users report 250 (27B) to 950 (35B-A3B) tokens a second.
     per_break: a forced batch boundary, about one more pass over the weights; 10 s on a pipeline of ten hosts
-    (a fork's note on llama.cpp PR 20288), next to nothing on a CPU.
+    (a fork's note on llama.cpp PR 20288), on a processor a part of a tile of attention (`planner.policies.tiles`).
     per_save, per_restore: copying one state out of the memory and back; 0.2 ms (0.4 MB) to 50 ms (190 MiB) are
     reported.
     """

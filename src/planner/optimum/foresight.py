@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import NamedTuple, final
 
 from planner.optimum.offline import Bounds
@@ -55,6 +55,11 @@ class Prompts:
         self._nearest = [nearest(i) for i in range(len(lengths))]
         self._shared = [0 if j is None else common(i, j) for i, j in enumerate(self._nearest)]
         self.demands = [d for i in range(len(lengths)) if not free(i) and (d := self._demand(i)) is not None]
+        repeated = (
+            shared == length and not free(i)
+            for i, (shared, length) in enumerate(zip(self._shared, lengths, strict=True))
+        )
+        self._repeated = [0, *accumulate(repeated)]
 
     def point(self, prompt: int, offset: int) -> Point:
         """The point after `offset` tokens of a prompt."""
@@ -79,6 +84,10 @@ class Prompts:
         before = self.lengths[prompt - 1] if prompt else 0
         extends = prompt > 0 and before < self.lengths[prompt] and self._common(prompt, prompt - 1) == before
         return before if extends else 0
+
+    def repeated(self, first: int, last: int) -> int:
+        """How many of the prompts first … last are wholly shared with earlier ones."""
+        return self._repeated[last + 1] - self._repeated[first]
 
     def _demand(self, prompt: int) -> Demand | None:
         # At least one token is evaluated.
@@ -180,7 +189,7 @@ def _lower(prompts: Prompts, count: int) -> int:
             if demand.point.owner < begun.prompt and not demand.tip:
                 span.add(demand.point)
             # The last token of a prompt that is shared as a whole is evaluated by anyone.
-            given = sum(prompts.lengths[d.prompt] == d.point.offset + 1 for d in demands[first : last + 1])
+            given = prompts.repeated(begun.prompt, demand.prompt)
             best[last + 1] = max(best[last + 1], best[last], best[first] + span.uncovered(count) - given)
     return best[-1]
 

@@ -11,7 +11,7 @@ sessions how often each place is returned to in the long run, and nothing is pin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple, final
 
@@ -20,6 +20,7 @@ from planner.expectation.roles import Roles, near_end
 from planner.optimum.selection import Point, select
 from planner.outcome import Eviction
 from planner.policies.situation import Mark, Placement, Situation, fits
+from planner.policies.tiles import on_tiles
 from planner.request import Kind, PlanRequest
 
 _LEAST_GAIN = 2.0
@@ -44,19 +45,27 @@ _UNNOTICED = 0.1
 
 @final
 class _Place(NamedTuple):
-    """An offset that is stored, or could be saved on the way to the prompt's end."""
+    """An offset that is stored, or could be saved on the way to the prompt's end.
+
+    `early`: how many tokens before the place that it stands for.
+    """
 
     offset: int
     kind: Kind
     size: int
     price: float
     held: bool
+    early: int = 0
 
 
 def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
     places = possible_places(situation)
-    return _placement(situation, places, _trusted(situation, places))
+    chosen = _trusted(situation, places)
+    stored = [place for place in places if place.held]
+    keep = [place for place in stored if place.offset in chosen]
+    saves = [place for place in places if place.offset in chosen and not place.held]
+    return _placement(situation, stored, _on_tiles(situation, keep, saves), {place.offset for place in keep})
 
 
 def _trusted(situation: Situation, places: list[_Place]) -> set[int]:
@@ -221,13 +230,48 @@ def _points(places: Iterable[_Place], required: Set[int | None]) -> list[Point]:
     return [Point(place.offset, place.price, place.size, place.offset in required) for place in places]
 
 
-def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> Placement:
-    """Save what is new; give up stored checkpoints, the least useful first, only as room is needed."""
+def _on_tiles(situation: Situation, stored: list[_Place], saves: list[_Place]) -> list[_Place]:
+    """What is to be saved, each where the break costs least; a place that is moved is a multiple of a step.
+
+    What somebody named stays where it is, and what is pinned unless a short step follows it.
+    """
+    request, prior = situation.request, situation.prior
+    if request.block > 1:
+        return saves
+    held = [place.offset for place in stored]
+    named = {save.offset for save in saves if save.kind in ("wanted", "likely", "media_end", "prompt_end")}
+
+    def replay(*offsets: int) -> float:
+        return prior.rate * prior.replay(sorted([*held, *offsets]))
+
+    def accepts(places: Sequence[int], index: int, target: int) -> bool:
+        moved = [*places[:index], target, *places[index + 1 :]]
+        after = replay(*moved)
+        # The closer one comes to the place before it, the less is that one worth.
+        pay = all(
+            (replay(*moved[:i], *moved[i + 1 :]) - after) * request.costs.seconds_per_token
+            >= request.price_of(moved[i])
+            for i in range(max(0, index - 1), index + 1)
+        )
+        near = after - replay(*places) < _LEAST_GAIN
+        return near and pay and places[index] not in named and request.allows(target)
+
+    exact = named.union(_pins(situation.roles, request))
+    moved = on_tiles(situation.begin, [save.offset for save in saves], request.prompt_tokens, exact, accepts)
+    return [_earlier(request, save, offset) for save, offset in zip(saves, moved, strict=True)]
+
+
+def _earlier(request: PlanRequest, place: _Place, offset: int) -> _Place:
+    early = place.offset - offset
+    return place._replace(offset=offset, kind="stride", size=request.bytes_at(offset), early=early) if early else place
+
+
+def _placement(situation: Situation, stored: list[_Place], saves: list[_Place], keep: Set[int]) -> Placement:
+    """Save what is new; give up stored checkpoints not in `keep`, the least useful first, only as room is needed."""
     request = situation.request
-    saves = [place for place in places if place.offset in chosen and not place.held]
-    stored = [place for place in places if place.held]
+    chosen = keep | {save.offset for save in saves}
     unchosen = sorted(
-        (place for place in stored if place.offset not in chosen),
+        (place for place in stored if place.offset not in keep),
         key=lambda place: _worth(situation, chosen, place.offset),
     )
     messages = {c.offset: c.message for c in request.candidates if c.message is not None}
@@ -243,32 +287,34 @@ def _placement(situation: Situation, places: list[_Place], chosen: set[int]) -> 
             reason = f"beside the others it would save {worth:.1f} expected tokens, the least"
             evict.append(Eviction(gone.offset, reason, save.offset if save else None))
         if save is not None:
-            before = "" if save.offset not in messages else f" (before message {messages[save.offset]})"
-            marks.append(Mark(save.offset, save.kind, _reason(situation, save) + before))
+            message = messages.get(save.offset + save.early)
+            before = "" if message is None else f" (before message {message})"
+            early = f"; {save.early} tokens early, so that attention computes whole tiles" if save.early else ""
+            marks.append(Mark(save.offset, save.kind, _reason(situation, save) + before + early))
     return Placement(tuple(marks), tuple(evict))
 
 
-def _worth(situation: Situation, kept: set[int], offset: int) -> float:
+def _worth(situation: Situation, kept: Set[int], offset: int) -> float:
     """Expected tokens that one more checkpoint saves."""
     return situation.prior.replay(sorted(kept)) - situation.prior.replay(sorted(kept | {offset}))
 
 
 def _reason(situation: Situation, place: _Place) -> str:
-    roles, n = situation.roles, situation.request.prompt_tokens
-    if place.offset == roles.system_end:
+    roles, n, offset = situation.roles, situation.request.prompt_tokens, place.offset + place.early
+    if offset == roles.system_end:
         return "system text and tools end here: a new conversation with them starts from here"
-    if place.offset == roles.last_user_end:
+    if offset == roles.last_user_end:
         return "the last user message ends here: reasoning after it is dropped when the user writes again"
-    if place.offset == roles.messages_end:
+    if offset == roles.messages_end:
         return "the answer is about to begin: rendered again as history it may read otherwise"
-    if place.offset == roles.last_stable:
+    if offset == roles.last_stable:
         return "the last offset that later messages cannot change"
-    if place.offset == roles.last_user_start:
+    if offset == roles.last_user_start:
         return "the last user message begins here: it may be edited or sent again"
-    if place.offset == n:
+    if offset == n:
         return "the prompt's end, saved after the decode that completes it: no break"
     if place.kind in ("wanted", "media_end"):
         return "a client declared this offset" if place.kind == "wanted" else "media ends here: it is dear to evaluate"
     if place.kind == "likely":
         return "learned split: earlier prompts parted here, or the template rewrites what follows"
-    return f"keeps a later divergence near: {n - place.offset} tokens before the prompt's end"
+    return f"keeps a later divergence near: {n - offset} tokens before the prompt's end"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner.optimum.foresight import Prompts, bounds_in_tree, exact_in_tree
@@ -35,6 +35,7 @@ def branching(draw: st.DrawFn) -> list[str]:
 
 @settings(max_examples=1000)
 @given(branching(), st.integers(0, 3))
+@example(["aa", "a", "b", "aaaa", "b", "a", "baa"], 1)
 def test_the_optimum_lies_between_the_bounds(texts: list[str], count: int) -> None:
     prompts = tree(texts)
     lower, upper = bounds_in_tree(prompts, count)
