@@ -54,8 +54,8 @@ def dumps(
     """
     if isinstance(value, (TrackedDict, TrackedList)):
         text = dump_plain(value._plain, ensure_ascii, indent, separators, sort_keys)
-        if not detailed and _is_unit(value._origin):
-            return Marked.whole(text, value._origin)
+        if not detailed and _is_unit(value._place.origin):
+            return Marked.whole(text, value._place.origin)
     else:
         text = dump_plain(value, ensure_ascii, indent, separators, sort_keys)
     origin = common_origin(value)

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple, final
 
 Path = tuple[str | int, ...]
 
-_MESSAGES: Final = ("messages",)
-
 
 class _Origin(NamedTuple):
     path: Path
@@ -40,15 +38,6 @@ class Origin(_Origin):
         """The origin of template text that is evaluated on behalf of this one."""
         path, literal, message = self
         return self if literal else tuple.__new__(Origin, (path, True, message))
-
-    def below(self, step: str | int) -> Origin:
-        """The origin of a value inside the container that has this one; its key may be a marked text."""
-        path, _, message = self
-        if type(step) is not str and isinstance(step, str):
-            step = str.__str__(step)
-        if message is None and path == _MESSAGES:
-            message = int(step)
-        return tuple.__new__(Origin, ((*path, step), False, message))
 
     @property
     def field(self) -> str:

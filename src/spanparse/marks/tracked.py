@@ -13,30 +13,27 @@ from typing import Any, Final, final
 
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import Origin, Path
+from spanparse.marks.place import Place
 
-# Values are tracked by the thousand.
-_new_string = str.__new__
-_new_tuple = tuple.__new__
 _LOOKED_AT: Final = ("role", "content")
 _UNTRACKED: Final = frozenset({str, dict, list, int, float})
 
 
 @final
 class TrackedDict(dict[str, Any]):
-    """A dict whose place in the request is `_origin`, and `_literal` that of the text a template writes for it.
+    """A dict that stands at `_place` in the request; `_plain` is the dict that the caller gave.
 
-    `_plain` is the dict that the caller gave. Names with an underscore are out of reach of sandboxed templates.
+    Names with an underscore are out of reach of sandboxed templates.
     """
 
-    __slots__ = ("_literal", "_open", "_origin", "_plain", "_printable")
-    _literal: Origin
-    _origin: Origin
+    __slots__ = ("_open", "_place", "_plain", "_printable")
+    _place: Place
     _plain: dict[str, Any]
     _printable: bool
     _open: bool
 
     def __str__(self) -> str:
-        return Marked.whole(repr(self), self._origin)
+        return Marked.whole(repr(self), self._place.origin)
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
@@ -44,7 +41,7 @@ class TrackedDict(dict[str, Any]):
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
         if type(value) in _UNTRACKED:
-            value = track(value, self._origin.below(key), self._printable or key == "arguments")
+            value = track(value, self._place.below(key), self._printable or key == "arguments")
             dict.__setitem__(self, key, value)
         return value
 
@@ -57,10 +54,10 @@ class TrackedDict(dict[str, Any]):
             self._open = True
             tracked = {}
             for key, value in dict.items(self):
-                origin = self._origin.below(key)
+                place = self._place.below(key)
                 if type(value) in _UNTRACKED:
-                    value = track(value, origin, self._printable or key == "arguments")
-                tracked[Marked.whole(key, origin) if self._printable and isinstance(key, str) else key] = value
+                    value = track(value, place, self._printable or key == "arguments")
+                tracked[Marked.whole(key, place.origin) if self._printable and isinstance(key, str) else key] = value
             dict.clear(self)
             dict.update(self, tracked)
         return self
@@ -86,14 +83,14 @@ class TrackedDict(dict[str, Any]):
 
 @final
 class TrackedList(list[Any]):
-    """A list whose place in the request is `_origin`; `_plain` is the list that the caller gave."""
+    """A list that stands at `_place` in the request; `_plain` is the list that the caller gave."""
 
-    __slots__ = ("_origin", "_plain")
-    _origin: Origin
+    __slots__ = ("_place", "_plain")
+    _place: Place
     _plain: list[Any]
 
     def __str__(self) -> str:
-        return Marked.whole(repr(self), self._origin)
+        return Marked.whole(repr(self), self._place.origin)
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -103,10 +100,10 @@ class TrackedList(list[Any]):
 class TrackedInt(int):
     """A number whose digits, when printed, come from its place in the request."""
 
-    _origin: Origin
+    _place: Place
 
     def __str__(self) -> str:
-        return Marked.whole(int.__repr__(self), self._origin)
+        return Marked.whole(int.__repr__(self), self._place.origin)
 
     def __reduce__(self) -> Any:
         return int, (int(self),)
@@ -116,67 +113,58 @@ class TrackedInt(int):
 class TrackedFloat(float):
     """A number whose digits, when printed, come from its place in the request."""
 
-    _origin: Origin
+    _place: Place
 
     def __str__(self) -> str:
-        return Marked.whole(float.__repr__(self), self._origin)
+        return Marked.whole(float.__repr__(self), self._place.origin)
 
     def __reduce__(self) -> Any:
         return float, (float(self),)
 
 
-def track(value: Any, origin: Origin, printable: bool = False) -> Any:
-    """The JSON value `value` as one that knows its origin, and so does every container and string inside it.
+def track(value: Any, place: Place, printable: bool = False) -> Any:
+    """The JSON value `value` as one that knows its place, and so does every container and string inside it.
 
     With `printable`, so do the keys and numbers inside, as they do in tool call arguments in any case.
     """
     kind = type(value)
     if kind is str:
-        return Marked.whole(value, origin, 0)
+        return Marked.whole(value, place.origin, 0)
     if kind is dict:
-        return track_dict(value, value, origin, printable)
+        return track_dict(value, value, place, printable)
     if kind is list:
-        return track_list([track(item, origin.below(i), printable) for i, item in enumerate(value)], value, origin)
+        return track_list([track(item, place.below(i), printable) for i, item in enumerate(value)], value, place)
     if printable and isinstance(value, (int, float)) and not isinstance(value, bool):
         number = TrackedInt(value) if isinstance(value, int) else TrackedFloat(value)
-        number._origin = origin
+        number._place = place
         return number
     return value
 
 
-def track_dict(values: dict[str, Any], plain: dict[str, Any], origin: Origin, printable: bool = False) -> TrackedDict:
+def track_dict(values: dict[str, Any], plain: dict[str, Any], place: Place, printable: bool = False) -> TrackedDict:
     """A tracked dict of `values`, which `plain` holds untracked."""
     tracked = TrackedDict(values)
-    tracked._origin = origin
+    tracked._place = place
     tracked._plain = plain
     tracked._printable = printable
     tracked._open = False
-    tracked._literal = origin.as_literal()
     return tracked
 
 
-def track_message(fields: dict[str, Any], index: int) -> TrackedDict:
-    """Message `index` tracked, and its texts that all templates look at."""
-    path = ("messages", index)
-    tracked = TrackedDict(fields)
-    tracked._origin = _new_tuple(Origin, (path, False, index))
-    tracked._literal = _new_tuple(Origin, (path, True, index))
-    tracked._plain = fields
-    tracked._printable = tracked._open = False
+def track_message(fields: dict[str, Any], place: Place) -> TrackedDict:
+    """A message tracked, and its texts that all templates look at."""
+    tracked = track_dict(fields, fields, place)
     for name in _LOOKED_AT:
         value = fields.get(name)
-        if value and type(value) is str:
-            text = _new_string(Marked, value)
-            text._origin = _new_tuple(Origin, (("messages", index, name), False, index))
-            text._source = 0
-            tracked[name] = text
+        if type(value) is str:
+            dict.__setitem__(tracked, name, Marked.whole(value, place.below(name).origin, 0))
     return tracked
 
 
-def track_list(items: list[Any], plain: list[Any], origin: Origin) -> TrackedList:
+def track_list(items: list[Any], plain: list[Any], place: Place) -> TrackedList:
     """A tracked list of `items`, tracked values of which `plain` holds the untracked ones."""
     tracked = TrackedList(items)
-    tracked._origin = origin
+    tracked._place = place
     tracked._plain = plain
     return tracked
 
@@ -188,7 +176,7 @@ def origin_of(value: Any) -> Origin | None:
     """
     kind = type(value)
     if kind is TrackedDict or kind is TrackedList or kind is TrackedInt or kind is TrackedFloat:
-        return value._origin  # type: ignore[no-any-return]
+        return value._place.origin  # type: ignore[no-any-return]
     if kind is Marked:
         for run in value._runs:
             if not run.origin.literal:

@@ -61,7 +61,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def _write_entry(self, outer: str, frame: Frame) -> None:
         """From here on the template writes for `held`, which a loop inside `outer` holds."""
-        self._write_current(f"held._literal if type(held) is dict_type else literal_origin({outer}, held)", frame)
+        self._write_current(f"held._place.literal if type(held) is dict_type else literal_origin({outer}, held)", frame)
 
     def buffer(self, frame: Frame) -> None:
         frame.buffer = self.temporary_identifier()

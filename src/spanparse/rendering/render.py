@@ -13,7 +13,8 @@ from spanparse.bounds.limits import LimitReached, Limits, Meter
 from spanparse.bounds.operations import Operations
 from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.marks.marked import Marked
-from spanparse.marks.origin import NOWHERE, Origin
+from spanparse.marks.origin import NOWHERE
+from spanparse.marks.place import request_place
 from spanparse.marks.tracked import TrackedDict, TrackedList, track, track_list, track_message
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.cursor import Cursor, Findings
@@ -144,7 +145,7 @@ def _variables(request: Request, marking: bool) -> dict[str, Any]:
     return {
         **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
         "messages": _tracked(request.messages) if marking else [*map(_presented, request.messages)],
-        "tools": track(request.tools, Origin(("tools",)), printable=True) if marking else request.tools,
+        "tools": track(request.tools, request_place().below("tools"), printable=True) if marking else request.tools,
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }
@@ -176,14 +177,15 @@ def _alias_reasoning(message: Message, tracked: TrackedDict) -> None:
 
 def _tracked(messages: list[Message]) -> TrackedList:
     """The messages as a template sees them, tracked."""
+    place = request_place().below("messages")
     tracked = []
     for index, message in enumerate(messages):
         fields = _presented(message)
-        shown = track_message(fields, index)
+        shown = track_message(fields, place.below(index))
         if fields is not message:
             _alias_reasoning(message, shown)
         tracked.append(shown)
-    return track_list(tracked, messages, Origin(("messages",)))
+    return track_list(tracked, messages, place)
 
 
 def _template_text(value: Any) -> Any:

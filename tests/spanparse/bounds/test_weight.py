@@ -11,7 +11,7 @@ from jinja2.utils import Namespace
 
 from spanparse.bounds.limits import LimitReached
 from spanparse.bounds.weight import MAX_DEPTH, weigh
-from spanparse.marks.origin import Origin
+from spanparse.marks.place import Place
 from spanparse.marks.tracked import track
 
 values = st.recursive(
@@ -39,7 +39,7 @@ def test_the_weight_is_about_the_printed_length(value: Any) -> None:
 
 @given(values)
 def test_marks_make_no_difference(value: Any) -> None:
-    assert weigh(track(value, Origin(("arguments",)), printable=True), 1_000_000) == weigh(value, 1_000_000)
+    assert weigh(track(value, Place(("arguments",)), printable=True), 1_000_000) == weigh(value, 1_000_000)
 
 
 def doubled(value: Any, make: Any) -> Any:

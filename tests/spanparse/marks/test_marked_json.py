@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spanparse.marks.marked import Marked, runs_of
 from spanparse.marks.marked_json import dumps
-from spanparse.marks.origin import Origin
+from spanparse.marks.place import Place
 from spanparse.marks.tracked import track
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8))
@@ -33,7 +33,7 @@ styles = st.fixed_dictionaries(
 @given(value=st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=3), style=styles)
 def test_marked_json_is_what_json_dumps_gives(value: dict[str, Any], style: dict[str, Any]) -> None:
     expected = json.dumps(value, **{"ensure_ascii": False, **{k: v for k, v in style.items() if k != "detailed"}})
-    marked = dumps(track(value, Origin(("tools",)), printable=True), **style)
+    marked = dumps(track(value, Place(("tools",)), printable=True), **style)
     assert str.__str__(marked) == expected
     runs = runs_of(marked)
     assert [run.start for run in runs] == [0, *[run.end for run in runs][:-1]]
@@ -43,7 +43,7 @@ def test_marked_json_is_what_json_dumps_gives(value: dict[str, Any], style: dict
 def test_the_arguments_of_a_call_are_one_value_unless_details_are_asked_for() -> None:
     call = {"name": "look", "arguments": {"at": ["it", 3]}}
     for style in ({}, {"indent": 2}):
-        marked = dumps(track(call, Origin(("messages", 0, "tool_calls", 0, "function"))), **style, detailed=False)
+        marked = dumps(track(call, Place(("messages", 0, "tool_calls", 0, "function"), 0)), **style, detailed=False)
         assert str.__str__(marked) == json.dumps(call, **style)
         runs = [run for run in runs_of(marked) if run.origin.path[-1] == "arguments"]
         assert len(runs) == 1
@@ -51,7 +51,7 @@ def test_the_arguments_of_a_call_are_one_value_unless_details_are_asked_for() ->
 
 
 def test_each_tool_of_a_serialised_list_comes_from_its_own_place() -> None:
-    marked = dumps(track([{"name": "a"}, {"name": "b", "n": 3}], Origin(("tools",)), printable=True), detailed=False)
+    marked = dumps(track([{"name": "a"}, {"name": "b", "n": 3}], Place(("tools",)), printable=True), detailed=False)
     shown: dict[object, str] = {}
     for run in runs_of(marked):
         place = run.origin.path[1] if len(run.origin.path) > 1 else None
@@ -60,7 +60,7 @@ def test_each_tool_of_a_serialised_list_comes_from_its_own_place() -> None:
 
 
 def test_a_string_without_escapes_is_a_verbatim_copy() -> None:
-    marked = dumps(track({"city": "Århus"}, Origin(("messages", 0, "content"))))
+    marked = dumps(track({"city": "Århus"}, Place(("messages", 0, "content"), 0)))
     copies = [(str.__str__(marked)[r.start : r.end], r.origin.field) for r in runs_of(marked) if r.source == 0]
     assert copies == [("Århus", "content.city")]
 

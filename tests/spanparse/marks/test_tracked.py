@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanparse.marks.marked import Marked, runs_of
-from spanparse.marks.origin import Origin
+from spanparse.marks.place import Place
 from spanparse.marks.tracked import TrackedDict, TrackedInt, track, track_message
 
 values = st.recursive(
@@ -19,7 +19,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )
-ARGUMENTS = Origin(("messages", 2, "tool_calls", 0, "function", "arguments"))
+ARGUMENTS = Place(("messages", 2, "tool_calls", 0, "function", "arguments"), 2)
 CALL: dict[str, Any] = {"name": "look", "at": ["a", {"x": 3}], "deep": {"city": "Århus"}}
 
 
@@ -31,7 +31,7 @@ def origins(value: Any) -> set[tuple[str | int, ...]]:
         return set().union(*(origins(key) | origins(item) for key, item in value.items()))
     if isinstance(value, list):
         return set().union(*map(origins, value))
-    return {value._origin.path} if isinstance(value, TrackedInt) else set()
+    return {value._place.origin.path} if isinstance(value, TrackedInt) else set()
 
 
 @given(value=st.dictionaries(st.text(max_size=3), values, max_size=3), first=st.booleans())
@@ -65,12 +65,12 @@ def test_nothing_but_the_marks_differs_before_and_after_it_was_looked_into(value
 )
 def test_every_way_into_a_dict_finds_marked_keys_and_values(reach: Callable[[TrackedDict], dict[str, Any]]) -> None:
     below = {("name",), ("at",), ("at", 0), ("at", 1, "x"), ("deep",), ("deep", "city")}
-    assert origins(reach(track(CALL, ARGUMENTS, printable=True))) == {(*ARGUMENTS.path, *path) for path in below}
+    assert origins(reach(track(CALL, ARGUMENTS, printable=True))) == {(*ARGUMENTS.origin.path, *path) for path in below}
 
 
 def test_arguments_have_marked_keys_and_other_fields_of_a_message_do_not() -> None:
     message = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]}
-    paths = origins(track_message(message, 4))
+    paths = origins(track_message(message, Place(("messages", 4), 4)))
     assert paths == {
         ("messages", 4, "role"),
         ("messages", 4, "tool_calls", 0, "function", "name"),
