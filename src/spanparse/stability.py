@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spanparse.errors import TemplateRefused
-from spanparse.prediction.continuation import continuations, two_turns
+from spanparse.prediction.continuation import continuations, second_answer, two_turns
 from spanparse.proof import common_prefix
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
@@ -33,13 +33,14 @@ def stable_prefix(
     """How many characters of `text` all renderable continuations of `request` keep; None if none renders.
 
     The continuations are those of `prediction.continuations` that append messages, and two further user turns
-    (templates drop earlier reasoning at a new one); none of them brings a system message. All renders share the
-    `seconds` of `limits`.
+    (templates drop earlier reasoning at a new one); where an answer stands last, also another one (templates may leave
+    its turn open for that). None of them brings a system message. All renders share the `seconds` of `limits`.
     """
     limits = limits.started()
     appending = [c.messages for c in continuations(request.messages, request.tools) if c.appends]
     kept: int | None = None
-    for messages in (*appending, two_turns(request.messages)):
+    appending += filter(None, (two_turns(request.messages), second_answer(request.messages)))
+    for messages in appending:
         try:
             following = render_plain(
                 template.text, replace(request, messages=messages), name=template.source, limits=limits

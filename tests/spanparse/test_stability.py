@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spanparse import Rendering, load_source, parse_request, request_of, stable_prefix, with_stability
+from spanparse import Rendering, TemplateSource, load_source, parse_request, request_of, stable_prefix, with_stability
 from spanparse.sample import sample_messages, sample_tools
 from spanparse.sources import bundled_names
 
@@ -41,6 +41,18 @@ def test_the_end_of_a_system_text_that_stands_in_front_is_stable(name: str) -> N
     ends = [barrier for barrier in rendering.barriers if barrier.kind == "system_end"]
     moves = name.startswith("mistral")
     assert all(barrier.stable is not moves for barrier in ends)
+
+
+def test_the_end_of_an_answer_that_another_one_takes_back_is_not_stable() -> None:
+    template = TemplateSource(
+        "test",
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+        "{{ '[end]' if loop.last or messages[loop.index0 + 1].role != 'assistant' }}{% endfor %}",
+        "",
+    )
+    request = request_of(template, [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}])
+    text = parse_request(template, request).text
+    assert stable_prefix(text, template, request) == len(text) - len("[end]")
 
 
 def test_a_later_system_message_is_not_reckoned_with() -> None:

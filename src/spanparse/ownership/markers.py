@@ -15,6 +15,7 @@ CONTROL = re.compile(
     r"|\[\|[^\[\]|\s]{1,40}\|\]"
 )
 _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
+_SPACED_CLOSING = re.compile(rf"\s*({_CLOSING.pattern})")
 _OPENING = re.compile(CONTROL.pattern + r"|<[^<>\s/]{1,40}>")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
@@ -96,10 +97,8 @@ def _first_start(lead: str) -> frozenset[str]:
         return frozenset()  # it goes on in a turn, or opens a tool call
     if marker is None:
         return frozenset({lead} if len(lead) > 2 else ())
-    openings = [found for found in CONTROL.finditer(lead) if not is_closing(found[0])]
-    # A block in front of the turn that is closed there, such as settings, is not what opens it.
-    turns = [found[0] for found in openings if f"[/{found[0][1:]}" not in lead[found.end() :]]
-    return frozenset((turns or [found[0] for found in openings])[:1])
+    opening = next((found[0] for found in CONTROL.finditer(lead) if not is_closing(found[0])), None)
+    return frozenset(() if opening is None else (opening,))
 
 
 def _role_markers(literals: Iterable[str]) -> set[str]:
@@ -282,15 +281,15 @@ class Openers:
         self._names: set[str] = set()
 
     def closing_run(self, start: int, end: int, *, turns: bool) -> int:
-        """Where a run of closing markers that begins at `start` ends, `start` if there is none.
+        """Where a run of closing markers that begins at `start`, white space aside, ends; `start` if there is none.
 
         Each ends something that the template opens somewhere or, with `turns`, a turn as such.
         """
         at = start
         while (
-            (found := _CLOSING.match(self._text, at, end))
-            and is_closing(found[0])
-            and (self.opens(found[0]) if _name(found[0]) else turns)
+            (found := _SPACED_CLOSING.match(self._text, at, end))
+            and is_closing(found[1])
+            and (self.opens(found[1]) if _name(found[1]) else turns)
         ):
             at = found.end()
         return at

@@ -123,6 +123,13 @@ def two_turns(messages: list[Message]) -> list[Message]:
     return [*messages, *_lead(messages, style), style.answer(True), user, style.answer(False), user]
 
 
+def second_answer(messages: list[Message]) -> list[Message] | None:
+    """`messages` with another answer right behind the one they end with; None if they end with none."""
+    if not messages or messages[-1].get("role") != "assistant":
+        return None
+    return [*messages, _style_of(messages).answer(False)]
+
+
 class _Style(NamedTuple):
     """The form that a conversation's messages have.
 

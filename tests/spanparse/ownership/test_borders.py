@@ -425,3 +425,26 @@ def test_a_turn_that_is_closed_again_is_not_handed_on_whatever_stands_in_front_o
     )
     messages = [{"role": "user", "content": "hi"}, CHAT[1], {"role": "user", "content": ""}, CHAT[1]]
     assert owners(template, messages, tools=[{"type": "function"}])[-1] == (3, "yes</s>")
+
+
+def test_white_space_in_front_of_what_closes_a_turn_is_closed_with_it() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}{% else %}{{ '\n\n' }}{{ '[/INST]' }}"
+        "{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+    )
+    assert owners(template, CHAT[:2]) == [(0, "[INST]hi\n\n[/INST]"), (1, "yes</s>")]
+
+
+def test_settings_in_front_of_the_first_turn_are_in_its_header() -> None:
+    # A list of its own, so that no loop says whose message it holds.
+    template = (
+        "{% set ns = namespace(all=[]) %}{% for m in messages %}"
+        "{% set ns.all = ns.all + [{'role': m.role, 'content': m.content}] %}{% endfor %}"
+        "{% for m in ns.all %}{% if m.role == 'system' %}[SYS]{{ m.content }}[/SYS]{% elif m.role == 'user' %}"
+        "{{ '[SETTINGS]{}[/SETTINGS]' if loop.index == 2 }}[INST]{{ m.content }}[/INST]"
+        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    assert owners(template, [{"role": "system", "content": "Be kind"}, *CHAT[:2], CHAT[0]])[:2] == [
+        (0, "[SYS]Be kind[/SYS]"),
+        (1, "[SETTINGS]{}[/SETTINGS][INST]hi[/INST]"),
+    ]

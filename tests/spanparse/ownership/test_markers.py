@@ -96,16 +96,6 @@ def test_what_opens_a_tool_call_starts_no_turn(lead: str) -> None:
     assert learn_starts(text, wording(text, segments)) == frozenset()
 
 
-def test_a_block_that_is_closed_in_front_of_a_turn_starts_none() -> None:
-    text, segments = written((0, "[SETTINGS]on[/SETTINGS][INST]"), (0, "HI"), (1, "YES"))
-    assert learn_starts(text, wording(text, segments)) == {"[INST]"}
-
-
-def test_a_turn_that_is_closed_at_once_is_started_all_the_same() -> None:
-    text, segments = written((0, "[INST]and[/INST]"), (1, "YES"))
-    assert learn_starts(text, wording(text, segments)) == {"[INST]"}
-
-
 def test_a_closing_run_ends_what_the_template_opened_and_nothing_else() -> None:
     text, segments = written((0, "<out_begin|>"), (0, "<｜out▁begin｜>"), (0, "X"), (1, "<｜out▁end｜></b>"), (1, "Y"))
     begin = segments[3].start
