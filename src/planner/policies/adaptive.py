@@ -20,7 +20,7 @@ from planner.expectation.roles import Roles, near_end
 from planner.optimum.selection import Point, select
 from planner.outcome import Eviction
 from planner.policies.situation import Mark, Placement, Situation, fits
-from planner.policies.tiles import on_tiles
+from planner.policies.tiles import TILE, on_tiles
 from planner.request import Kind, PlanRequest
 
 _LEAST_GAIN = 2.0
@@ -135,7 +135,7 @@ def _wishes(situation: Situation, places: list[_Place]) -> Iterator[list[Point]]
     """What to choose from, with what is required; the next if the budget cannot hold that."""
     if situation.roles.marked:
         tail = _tail(situation, places)
-        pins = set(_pins(situation.roles, situation.request))
+        pins = {place.offset for place in _pinned(situation, places)}
         some = [place for place in places if place.offset in pins or place.offset == tail]
         yield _points(places, _required(situation, places) | {tail})
         yield _points(some, {tail})
@@ -187,17 +187,24 @@ def _pins(roles: Roles, request: PlanRequest) -> list[int]:
     return list(dict.fromkeys(offset for offset in (*named, *declared) if offset is not None))
 
 
+def _pinned(situation: Situation, places: list[_Place]) -> Iterator[_Place]:
+    """The places of the pins; of one that was saved early (`_on_tiles`) that."""
+    by_offset = {place.offset: place for place in places}
+    for offset in _pins(situation.roles, situation.request):
+        near = (by_offset.get(o) for o in range(offset, offset - TILE, -1))
+        place = next((p for p in near if p is not None and (p.held or p.offset == offset)), None)
+        if place is not None:
+            yield place
+
+
 def _required(situation: Situation, places: list[_Place]) -> set[int]:
     """The pins that are stored, and those whose saving pays for itself beside all that is stored."""
-    by_offset = {place.offset: place for place in places}
     kept = [place.offset for place in places if place.held]
     required: set[int] = set()
-    for offset in _pins(situation.roles, situation.request):
-        place = by_offset.get(offset)
-        if place is None or not _pays(situation, kept, place):
-            continue
-        kept = sorted({*kept, offset})
-        required.add(offset)
+    for place in _pinned(situation, places):
+        if _pays(situation, kept, place):
+            kept = sorted({*kept, place.offset})
+            required.add(place.offset)
     return required
 
 

@@ -15,6 +15,9 @@ TILE = 64
 _SHORT = TILE * 3 // 4
 """The longest step that is avoided. A user message that is hardly less than a tile begins where it begins."""
 
+_LEAST_SPAN = 8
+"""How many times as far away the stop before must be as such a move is long: what is restored there loses no more."""
+
 Accepts = Callable[[Sequence[int], int, int], bool]
 """Whether, of ascending offsets, the one with that index may be another offset instead."""
 
@@ -32,8 +35,9 @@ def on_tiles(begin: int, saves: Sequence[int], end: int, exact: Set[int], accept
         if offset not in exact and last < target < offset and accepts(places, i, target):
             places[i] = target
     for i in range(len(places) - 2, -1, -1):
-        last, following = places[i - 1] if i else begin, places[i + 1]
-        short = following < end and following - places[i] <= _SHORT
-        if short and last < following - TILE and accepts(places, i, following - TILE):
-            places[i] = following - TILE
+        last, offset, following = places[i - 1] if i else begin, places[i], places[i + 1]
+        target = following - TILE
+        short = following < end and following - offset <= _SHORT
+        if short and (offset - target) * _LEAST_SPAN <= offset - last and accepts(places, i, target):
+            places[i] = target
     return places
