@@ -10,7 +10,7 @@ from typing import Any
 
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE, Origin, Run
-from spanparse.marks.tracked import TrackedDict, TrackedList, common_origin, origin_of
+from spanparse.marks.tracked import TrackedDict, TrackedFloat, TrackedInt, TrackedList, common_origin, origin_of
 
 _LONGEST_STYLE = 16
 
@@ -58,6 +58,8 @@ def dumps(
             return Marked.whole(text, value._place.origin)
     else:
         text = dump_plain(value, ensure_ascii, indent, separators, sort_keys)
+        if isinstance(value, (TrackedInt, TrackedFloat)):
+            return Marked.whole(text, value._place.origin)
     origin = common_origin(value)
     if origin is None:
         return text

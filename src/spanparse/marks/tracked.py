@@ -40,7 +40,11 @@ class TrackedDict(dict[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
-        if type(value) in _UNTRACKED:
+        kind = type(value)
+        if kind is str:
+            value = Marked.whole(value, self._place.below(key).origin, 0)
+            dict.__setitem__(self, key, value)
+        elif kind in _UNTRACKED:
             value = track(value, self._place.below(key), self._printable or key == "arguments")
             dict.__setitem__(self, key, value)
         return value
@@ -153,11 +157,14 @@ def track_dict(values: dict[str, Any], plain: dict[str, Any], place: Place, prin
 
 def track_message(fields: dict[str, Any], place: Place) -> TrackedDict:
     """A message tracked, and its texts that all templates look at."""
-    tracked = track_dict(fields, fields, place)
+    tracked = TrackedDict(fields)
+    tracked._place = place
+    tracked._plain = fields
+    tracked._printable = tracked._open = False
     for name in _LOOKED_AT:
         value = fields.get(name)
         if type(value) is str:
-            dict.__setitem__(tracked, name, Marked.whole(value, place.below(name).origin, 0))
+            tracked[name] = Marked.whole(value, place.below(name).origin, 0)
     return tracked
 
 
@@ -178,7 +185,10 @@ def origin_of(value: Any) -> Origin | None:
     if kind is TrackedDict or kind is TrackedList or kind is TrackedInt or kind is TrackedFloat:
         return value._place.origin  # type: ignore[no-any-return]
     if kind is Marked:
-        for run in value._runs:
+        whole = value._origin
+        if whole is not None:
+            return None if whole.literal else whole
+        for run in value._pieces:
             if not run.origin.literal:
                 return run.origin  # type: ignore[no-any-return]
     if kind is dict:

@@ -6,7 +6,9 @@ Each message owns its own header and trailer, whichever iteration of the templat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import ne
+from itertools import compress, count
+from operator import attrgetter, ne
+from typing import Final
 
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import (
@@ -14,18 +16,19 @@ from spanparse.ownership.markers import (
     brackets_end,
     chain_begin,
     chain_end,
+    closing_header,
     ending_run,
     ends_turn,
     has_words,
     is_opening,
     is_turn,
     last_start,
-    named_header,
     names_role,
     turns_end,
 )
 from spanparse.ownership.segments import PREAMBLE, Segment, lead_end, split_at
 
+_OWNER: Final = attrgetter("owner")
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
 
@@ -177,6 +180,7 @@ def hand_on_headers(
     last = {segments[end - 1].owner: end for end in ends}
     begun = {segments[place].owner: segments[place].start for place in reversed((0, *borders)) if segments}
     result: list[Segment] = []
+    openings = tuple(starts)
     at = 0
     for place in borders:
         result += segments[at:place]
@@ -189,18 +193,20 @@ def hand_on_headers(
             and owner >= 0
             and last[before] == place
             and result[-1].is_own
-            and not _introduces(text, segments, place, starts)
+            and not _is_header(text, segments[place], openings)
         ):
-            bare = not has_words(_lead(text, segments, place))
-            if not _hand_on(text, result, begun[before], owner, starts, roles, bare=bare):
+            lead = _lead(text, segments, place)
+            if any(start in lead for start in starts):
+                continue
+            if not _hand_on(text, result, begun[before], owner, starts, roles, bare=not has_words(lead)):
                 unclear.update((before, owner))
     return result + segments[at:]
 
 
 def _borders(segments: Sequence[Segment]) -> list[int]:
     """The places of segments that have another owner than the one before."""
-    owners = [segment.owner for segment in segments]
-    return [place for place, differs in enumerate(map(ne, owners, owners[1:]), 1) if differs]
+    owners = [*map(_OWNER, segments)]
+    return [*compress(count(1), map(ne, owners, owners[1:]))]
 
 
 def _hand_on(
@@ -251,11 +257,9 @@ def _hand_on(
 
 def _plain_header(text: str, begin: int, end: int, role: str) -> int | None:
     """Where a header without a start marker begins in what closes [begin, end), None if there is none."""
-    header = named_header(text, begin, end, role)
-    if header is None:
-        closed = turns_end(text, begin, end, "")
-        header = closed if closed and has_words(text[closed:end]) else None
-    return header
+    front = max(0, begin - 1)  # a name may go on from there
+    header = closing_header(text[front:end], begin - front, role)
+    return None if header is None else front + header
 
 
 def _names_only(text: str, border: int, starts: frozenset[str], role: str, other: str) -> bool:
@@ -264,17 +268,9 @@ def _names_only(text: str, border: int, starts: frozenset[str], role: str, other
     return names_role(marker, role) and not names_role(marker, other)
 
 
-def _introduces(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str]) -> bool:
-    """Whether the template's text in front of a message's first field holds a start marker."""
-    if _is_header(text, segments[place], starts):
-        return True
-    lead = _lead(text, segments, place)
-    return any(start in lead for start in starts)
-
-
-def _is_header(text: str, segment: Segment, starts: frozenset[str]) -> bool:
+def _is_header(text: str, segment: Segment, starts: tuple[str, ...]) -> bool:
     """Whether a text of the template's own begins with a start marker."""
-    return segment.origin.literal and text.startswith(tuple(starts), segment.start, segment.end)
+    return segment.origin.literal and text.startswith(starts, segment.start, segment.end)
 
 
 def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
@@ -313,7 +309,7 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
 def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
     """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
     owner, begin = segments[place].owner, segments[place].start
-    if _is_header(text, segments[place], starts):
+    if _is_header(text, segments[place], tuple(starts)):
         return begin
     behind = lead_end(segments, place, with_role=False)
     end = segments[behind - 1].end if behind > place else begin

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from spanparse.ownership.segments import Segment, lead_end
@@ -46,6 +47,10 @@ _NAMES_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
+_OWNER = attrgetter("owner")
+_SHORT = 200
+
+
 class Wording(NamedTuple):
     """What a template writes itself: how often each text, and how often each lead that a message begins with."""
 
@@ -55,8 +60,8 @@ class Wording(NamedTuple):
 
 def wording(text: str, segments: Sequence[Segment]) -> Wording:
     """The wording of `segments`, before any was given to another owner."""
-    literals = [text[s.start : s.end] for s in segments if s.origin.literal and not s.is_tools]
-    owners = [segment.owner for segment in segments]
+    literals = [text[s.start : s.end] for s in segments if s.origin[1] and not s.is_tools]
+    owners = [*map(_OWNER, segments)]
     # Of several places the one that is put in last stays, which is the first in the text.
     first = dict(zip(reversed(owners), reversed(range(len(owners))), strict=True))
     begun = [place for owner, place in first.items() if owner is not None and owner >= 0]
@@ -216,6 +221,25 @@ def named_header(text: str, begin: int, end: int, role: str) -> int | None:
     return border + len(text[border:end]) - len(text[border:end].lstrip())
 
 
+def closing_header(text: str, begin: int, role: str) -> int | None:
+    """Where a header that a text closes with begins, from `begin` on, None if there is none.
+
+    It names `role`, or stands behind the end of a turn.
+    """
+    return (_short_header if len(text) <= _SHORT else _closing_header)(text, begin, role)
+
+
+def _closing_header(text: str, begin: int, role: str) -> int | None:
+    header = named_header(text, begin, len(text), role)
+    if header is None:
+        closed = turns_end(text, begin, len(text), "")
+        header = closed if closed and has_words(text[closed:]) else None
+    return header
+
+
+_short_header = lru_cache(maxsize=1024)(_closing_header)
+
+
 @lru_cache(maxsize=16)
 def _header_naming(role: str) -> re.Pattern[str]:
     names = "|".join(map(re.escape, _HEADER_NAMES.get(role, (role,))))
@@ -241,7 +265,15 @@ def turns_end(text: str, start: int, end: int, trailer: str) -> int:
 
 def has_words(text: str) -> bool:
     """Whether a text says anything beside markers and names of roles."""
+    return _short_has_words(text) if len(text) <= _SHORT else _has_words(text)
+
+
+def _has_words(text: str) -> bool:
     return bool(ROLE_WORD.sub("", _CLOSING.sub("", text)).strip())
+
+
+# A template writes few texts between messages.
+_short_has_words = lru_cache(maxsize=1024)(_has_words)
 
 
 def is_turn(text: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import le
+from operator import attrgetter, le
 from typing import Final
 
 from spanparse.marks.origin import Origin
 
 PREAMBLE: Final = -1
 GENERATION_PROMPT: Final = -2
+_OWNER: Final = attrgetter("owner")
 
 
 @dataclass(slots=True)
@@ -60,15 +61,14 @@ def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
 
 def fall(segments: Sequence[Segment]) -> bool:
     """Whether any message has text behind that of a later one; the generation prompt and what has no owner aside."""
-    owners = [segment.owner for segment in segments]
-    known = [owner for owner in owners if owner is not None and owner != GENERATION_PROMPT]
+    known = [owner for owner in map(_OWNER, segments) if owner is not None and owner != GENERATION_PROMPT]
     return not all(map(le, known, known[1:]))
 
 
 def gaps(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
     """The places [begin, end) of segments in a row that have no owner yet; `segments` may change in them meanwhile."""
     end = 0
-    for begin in [place for place, segment in enumerate(segments) if segment.owner is None]:
+    for begin in [place for place, owner in enumerate(map(_OWNER, segments)) if owner is None]:
         if begin < end:
             continue
         end = begin

@@ -143,14 +143,14 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
                 return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
             if attribute in _READING:
                 return getattr(obj, attribute)
-        if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
-            (kind is str or kind is Marked) and attribute in STRING_METHODS
-        ):
-            return getattr(obj, attribute)
         if kind is ChatNamespace and attribute[0] != "_":
             value = object.__getattribute__(obj, "_Namespace__attrs").get(attribute, missing)
             if value is not missing and not callable(value):
                 return value
+        if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
+            (kind is str or kind is Marked) and attribute in STRING_METHODS
+        ):
+            return getattr(obj, attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spanparse.bounds.limits import BIG
 from spanparse.marks.marked import Marked, runs_of
 from spanparse.marks.origin import NOWHERE, Origin, Run
 
@@ -39,7 +40,8 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
                 own = None
             parts = output if kind is tuple else (output,)
             size = sum(map(len, parts))
-            expect(size)
+            if size > BIG:
+                expect(size)
             start, at = at, at + size
             runs += _runs_of_sum(parts, start, current, lost)
             texts += parts
