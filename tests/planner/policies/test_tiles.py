@@ -41,7 +41,7 @@ def test_a_short_step_at_the_end_stays() -> None:
 
 def test_nothing_moves_to_where_evaluation_begins_or_past_another() -> None:
     assert on_tiles(950, [960, 995], 1000, {995}, always) == [960, 995]
-    assert on_tiles(0, [930, 975, 995], 1000, {930, 975, 995}, always) == [867, 975, 995]
+    assert on_tiles(0, [930, 975, 995], 1000, {930, 975, 995}, always) == [911, 975, 995]
 
 
 def test_a_state_near_the_one_before_does_not_go_nearer() -> None:
