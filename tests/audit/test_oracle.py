@@ -241,6 +241,17 @@ def test_a_question_that_takes_the_answer_s_header_is_found() -> None:
     assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer"}
 
 
+def test_a_trailer_that_takes_the_settings_of_the_next_turn_is_found() -> None:
+    text = (
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '[SETTINGS]{}[/SETTINGS]' if loop.last }}"
+        "[INST]{{ m.content }}[/INST]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    view = view_of("turns", Template("settings", text, False), generation=False)
+    assert faults_of(view) == []
+    rendering = moved_border(view.rendering, 4, len("[SETTINGS]{}[/SETTINGS]"))
+    assert {fault.check for fault in faults_of(View(view.case, False, rendering))} == {"border"}
+
+
 def test_a_message_that_takes_what_joins_the_texts_of_the_one_before_is_found() -> None:
     text = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}{{ m.content }}{% else %}"

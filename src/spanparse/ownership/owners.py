@@ -34,6 +34,7 @@ from spanparse.ownership.markers import (
     Wording,
     ends_turn,
     has_words,
+    is_closing,
     last_start,
     learn_starts,
     wording,
@@ -44,6 +45,8 @@ from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, f
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 # So do markers and a role in front of plain words.
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
+_CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|\[/[A-Z_]{{2,30}}\])")
+_BLOCK = re.compile(r"\s*\[([A-Z_]{2,30})\]")
 _OWNER: Final = attrgetter("owner")
 
 
@@ -155,7 +158,7 @@ class Settlement:
         at = 0
         for begin, end in gaps(segments):
             resolved += segments[at:begin]
-            left = resolved[-1].owner if resolved else None
+            left = resolved[-1] if resolved else None
             right = segments[end] if end < len(segments) else None
             gap = segments[begin:end]
             resolved.extend(_resolve(text, gap, left, right, starts, self._bos) or self._by_render(gap, left, right))
@@ -166,17 +169,18 @@ class Settlement:
         self._handed_on[:] = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
         return hand_back_trailers(text, self._handed_on, starts, self.openers)
 
-    def _by_render(self, gap: list[Segment], left: int | None, right: Segment | None) -> list[Segment]:
+    def _by_render(self, gap: list[Segment], left: Segment | None, right: Segment | None) -> list[Segment]:
         """Split `gap` where a render without the message behind it ends to be the same."""
         assert left is not None
+        assert left.owner is not None
         assert right is not None
         assert right.owner is not None
         self._rendered = True
-        border = self._shown_without(right.owner) if right.owner > left else None
+        border = self._shown_without(right.owner) if right.owner > left.owner else None
         if border is None or not gap[0].start <= border <= gap[-1].end:
-            self._unclear.update((left, right.owner))
-            return _owned(gap, left)
-        return split_at(gap, border, left, right.owner)
+            self._unclear.update((left.owner, right.owner))
+            return _owned(gap, left.owner)
+        return split_at(gap, border, left.owner, right.owner)
 
 
 def _literals(text: str, segments: Sequence[Segment]) -> Iterable[str]:
@@ -197,13 +201,13 @@ def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
 def _resolve(
     text: str,
     gap: list[Segment],
-    left: int | None,
+    left: Segment | None,
     right: Segment | None,
     starts: frozenset[str],
     bos: str,
 ) -> list[Segment] | None:
     """Split a stretch of unowned text between `left` and `right`; None if no marker can tell where."""
-    before = PREAMBLE if left is None else left
+    before = PREAMBLE if left is None or left.owner is None else left.owner
     if right is None:
         return _owned(gap, before)
     after = right.owner
@@ -211,6 +215,10 @@ def _resolve(
     border = last_start(text, gap, starts)
     if border is not None and not _leads_to(text, border, right, starts):
         border = None
+    if left is not None and before >= 0 and after >= 0:
+        turn = right.start if border is None and _opens_turn(text, right, starts) else border
+        if turn is not None and (blocks := _blocks_begin(text, left, gap[0].start, turn)) < turn:
+            border = blocks
     if border is not None:
         return split_at(gap, border, before, after)
     if left is None and after >= 0 and not right.origin.literal:
@@ -225,6 +233,35 @@ def _resolve(
     if before >= 0 and after >= 0 and not right.origin.literal and undecided:
         return None
     return _owned(gap, before)
+
+
+def _opens_turn(text: str, segment: Segment, starts: frozenset[str]) -> bool:
+    return segment.origin.literal and text.startswith(tuple(starts), segment.start, segment.end)
+
+
+def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:
+    """Where the blocks begin that stand closed in front of the turn at `border`, such as tools; `border` without any.
+
+    Nothing but what ends the turn before stands in front of them, at the end of `left` or from `begin` on, and
+    something does: what is said behind a text that goes on belongs to it.
+    """
+    first = begin
+    while (found := _CLOSING.match(text, first, border)) and is_closing(found[1]):
+        first = found.end()
+    if first == begin and not (left.is_own and _ends_with_closing(text[left.start : left.end].rstrip())):
+        return border
+    at, blocks = first, border
+    while found := _BLOCK.match(text, at, border):
+        closing = text.find(f"[/{found[1]}]", found.end(), border)
+        if closing < 0:
+            return border
+        blocks = min(blocks, found.start(1) - 1)
+        at = closing + len(found[1]) + 3
+    return border if text[at:border].strip() else blocks
+
+
+def _ends_with_closing(text: str) -> bool:
+    return any(found.end() == len(text) and is_closing(found[1]) for found in _CLOSING.finditer(text))
 
 
 def _leads_to(text: str, border: int, right: Segment, starts: frozenset[str]) -> bool:

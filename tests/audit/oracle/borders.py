@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from tests.audit.markers import CLOSER, format_of
 from tests.audit.oracle.view import Fault, View
+
+# Something that is opened and closed in front of a turn.
+_BLOCK: Final = re.compile(r"\s*\[([A-Z_]+)\].*\[/\1\]\s*|\s*<([a-z_]+)>.*</\2>\s*", re.DOTALL)
 
 
 def check_borders(view: View) -> list[Fault]:
@@ -35,6 +41,6 @@ def check_borders(view: View) -> list[Fault]:
         if piece.start < len(head):
             if CLOSER.match(between) and not view.always_begins(index, between):
                 found.append(Fault("border", index, f"begins with {between!r}, which is there without it"))
-        elif markers is not None and not quotes and markers.start.search(between):
+        elif markers is not None and not quotes and (markers.start.search(between) or _BLOCK.fullmatch(between)):
             found.append(Fault("border", index - 1, f"ends with {between!r}, which starts the next turn"))
     return found

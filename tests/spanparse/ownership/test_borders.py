@@ -435,16 +435,28 @@ def test_white_space_in_front_of_what_closes_a_turn_is_closed_with_it() -> None:
     assert owners(template, CHAT[:2]) == [(0, "[INST]hi\n\n[/INST]"), (1, "yes</s>")]
 
 
-def test_settings_in_front_of_the_first_turn_are_in_its_header() -> None:
+@pytest.mark.parametrize("block", ["[SETTINGS]{}[/SETTINGS]", "[TOOLS]{{ tools | tojson }}[/TOOLS]"])
+def test_blocks_in_front_of_a_turn_are_in_its_header(block: str) -> None:
     # A list of its own, so that no loop says whose message it holds.
     template = (
         "{% set ns = namespace(all=[]) %}{% for m in messages %}"
         "{% set ns.all = ns.all + [{'role': m.role, 'content': m.content}] %}{% endfor %}"
         "{% for m in ns.all %}{% if m.role == 'system' %}[SYS]{{ m.content }}[/SYS]{% elif m.role == 'user' %}"
-        "{{ '[SETTINGS]{}[/SETTINGS]' if loop.index == 2 }}[INST]{{ m.content }}[/INST]"
+        f"{{% if loop.index == 4 %}}{block}{{% endif %}}[INST]{{{{ m.content }}}}[/INST]"
         "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
     )
-    assert owners(template, [{"role": "system", "content": "Be kind"}, *CHAT[:2], CHAT[0]])[:2] == [
-        (0, "[SYS]Be kind[/SYS]"),
-        (1, "[SETTINGS]{}[/SETTINGS][INST]hi[/INST]"),
+    messages = [{"role": "system", "content": "Be kind"}, *CHAT[:2], CHAT[0]]
+    found = owners(template, messages, tools=[{"type": "function"}])
+    assert found[:3] == [(0, "[SYS]Be kind[/SYS]"), (1, "[INST]hi[/INST]"), (2, "yes</s>")]
+
+
+def test_tools_written_out_beforehand_are_in_the_header_of_the_turn_that_shows_them() -> None:
+    template = (
+        "{% set written = '[TOOLS]' ~ tools | tojson ~ '[/TOOLS]' %}{% for m in messages %}"
+        "{% if m.role == 'user' %}{{ written if loop.index == 3 }}[INST]{{ m.content }}[/INST]"
+        "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    assert owners(template, CHAT[:3], tools=[{"type": "function"}])[1:] == [
+        (1, "yes</s>"),
+        (2, f'[TOOLS][{{"type": "function"}}][/TOOLS][INST]{CHAT[2]["content"]}[/INST]'),
     ]
