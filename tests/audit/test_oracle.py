@@ -241,6 +241,13 @@ def test_a_question_that_takes_the_answer_s_header_is_found() -> None:
     assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer"}
 
 
+def test_a_system_text_said_not_to_share_its_turn_is_found() -> None:
+    view = view_of("system, user", next(template for template in bundled() if template.name == "gemma3"))
+    assert faults_of(view) == []
+    rendering = with_message(view.rendering, replace(view.rendering.messages[0], notes=()))
+    assert "merged" in {fault.check for fault in faults_of(View(view.case, True, rendering))}
+
+
 def test_a_trailer_that_takes_the_settings_of_the_next_turn_is_found() -> None:
     text = (
         "{% for m in messages %}{% if m.role == 'user' %}{{ '[SETTINGS]{}[/SETTINGS]' if loop.last }}"

@@ -263,6 +263,11 @@ def turns_end(text: str, start: int, end: int, trailer: str) -> int:
     return ends[-1] if ends else 0
 
 
+def has_marker(text: str, start: int, end: int) -> bool:
+    """Whether there is a marker in [start, end), of whatever kind."""
+    return _CLOSING.search(text, start, end) is not None
+
+
 def has_words(text: str) -> bool:
     """Whether a text says anything beside markers and names of roles."""
     return _short_has_words(text) if len(text) <= _SHORT else _has_words(text)

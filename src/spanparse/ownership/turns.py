@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from spanparse.ownership.markers import RESULT_ROLES, names_role, turns_end
+from spanparse.ownership.markers import RESULT_ROLES, has_marker, names_role, turns_end
 from spanparse.ownership.segments import Segment, lead_end, owner_of
+
+_LEADING: Final = frozenset({"system", "developer"})
 
 
 class Turns(NamedTuple):
@@ -41,15 +43,19 @@ def find_turns(
     `known` are the markers of the first pieces, as far as they are known.
 
     A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
-    whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, which go on in the
-    turn they stand in; so does whatever stands behind the end of a turn. A marker in front of tool results behind which
-    an assistant goes on without its own marker stands inside the assistant's turn (Gemma 4), unless that is ended in
-    front of it. Without any known marker every message is a turn.
+    whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
+    system text without a marker behind it, which go on in the turn they stand in; whatever stands behind the end of a
+    turn opens one. A marker in front of tool results behind which an assistant goes on without its own marker stands
+    inside the assistant's turn (Gemma 4), unless that is ended in front of it. Without any known marker every message
+    is a turn.
     """
     owners = [owner_of(piece) for piece in pieces]
     ordered = sorted(starts)
     markers = first = [*known, *(_start_of(text, piece, ordered) for piece in pieces[len(known) :])]
     ended = cache(lambda place: place > 0 and _ends_turn(text, pieces[place - 1]))
+    opened = {
+        at for at in range(1, len(pieces)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[at - 1])
+    }
     inside: set[str] = set()
     while True:
         # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.
@@ -60,7 +66,8 @@ def find_turns(
                 with_marker.add(role)
         if any(start in generation for start in starts - inside):
             with_marker.add("assistant")
-        turns = _group(owners, markers, with_marker, roles, ended, known=bool(starts - inside))
+        alone = {at for at, owner in enumerate(owners) if roles[owner] not in with_marker | RESULT_ROLES}
+        turns = _group(owners, markers, alone, opened, ended, known=bool(starts - inside))
         found = {
             marker
             for turn in turns
@@ -87,21 +94,25 @@ def find_turns(
 def _group(
     owners: Sequence[int],
     markers: Sequence[str | None],
-    with_marker: set[str],
-    roles: Sequence[str],
+    alone: AbstractSet[int],
+    opened: AbstractSet[int],
     ended: Callable[[int], bool],
     *,
     known: bool,
 ) -> list[list[int]]:
-    """Places of pieces, turn by turn; `ended` says of one whether the piece in front of it ends its turn."""
+    """Places of pieces, turn by turn.
+
+    `alone` are those that open a turn without a marker, unless their own message stands in front, or, if they are of
+    `opened`, a turn that has a marker. `ended` says of a place whether the piece in front of it ends its turn.
+    """
     turns: list[list[int]] = []
     for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
-        headerless = roles[owner] not in with_marker and roles[owner] not in RESULT_ROLES
-        continues = bool(turns) and owners[turns[-1][-1]] == owner
-        if not turns or marker or not known or (headerless and not continues) or ended(place):
+        last = turns[-1] if turns else []
+        goes_on = bool(last) and (owners[last[-1]] == owner or (place in opened and markers[last[0]] is not None))
+        if not last or marker or not known or (place in alone and not goes_on) or ended(place):
             turns.append([place])
         else:
-            turns[-1].append(place)
+            last.append(place)
     return turns
 
 
@@ -133,3 +144,11 @@ def _ends_turn(text: str, piece: Sequence[Segment]) -> bool:
     while end and piece[end - 1].is_own:
         end -= 1
     return any(turns_end(text, segment.start, segment.end, "") for segment in piece[end:])
+
+
+def _goes_on(text: str, piece: Sequence[Segment]) -> bool:
+    """Whether no marker stands behind the text of a piece."""
+    end = len(piece)
+    while end and piece[end - 1].is_own:
+        end -= 1
+    return not any(has_marker(text, s.start, s.end) for s in piece[end:])

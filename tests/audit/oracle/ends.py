@@ -26,7 +26,7 @@ def check_ends(view: View) -> list[Fault]:
     if markers is None or any(markers.start.search(value) or _END.search(value) for value in said):
         return []
     words = [(hit.start(), hit.end()) for hit in WORD.finditer(view.text)]
-    return [*_kinds(view, markers), *_merged(view, markers, words)]
+    return [*_kinds(view, markers), *_merged(view, markers, words), *_joined(view, markers, words)]
 
 
 def _kinds(view: View, markers: Markers) -> list[Fault]:
@@ -55,6 +55,21 @@ def _merged(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[
             owner, part = _at(parts, marker.start())
             if part is not None and part.kind == "delimiter":
                 found.append(Fault("merged", owner, f"{marker[0]} at {marker.start()} is a delimiter"))
+    return found
+
+
+def _joined(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[Fault]:
+    """Where nothing but white space parts a system text from the next message's, in a turn, the two share it."""
+    found = []
+    for (_, begin), (end, _) in pairwise(words):
+        before, after = view.owners[begin - 1], view.owners[end]
+        if min(before, after) < 0 or before == after or view.text[begin:end].strip():
+            continue
+        leads = view.case.messages[before]["role"] in ("system", "developer")
+        if leads and markers.start.search(view.text, 0, begin):
+            notes = [view.rendering.messages[index].notes for index in (before, after)]
+            if any("merged" not in each for each in notes):
+                found.append(Fault("merged", after, f"shares a turn with messages[{before}], its notes are {notes}"))
     return found
 
 

@@ -118,6 +118,34 @@ INST = (
 )
 
 
+@pytest.mark.parametrize("more", [(), (ANSWER, USER)])
+def test_a_system_text_shares_the_turn_of_the_first_user_message_whether_or_not_others_follow(
+    more: tuple[Message, ...],
+) -> None:
+    template = (
+        "{% for m in messages if m.role != 'system' %}<|h|>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+        "{{ messages[0].content ~ '\n\n' if loop.first and messages[0].role == 'system' }}"
+        "{{ m.content }}<|end|>{% endfor %}"
+    )
+    system = {"role": "system", "content": "Be kind"}
+    assert merged(template, system, USER, *more) == [0, 1]
+    assert parts(template, system, USER, *more)[:5] == [
+        (0, "header", "<|h|>user\n"),
+        (0, "content", "Be kind"),
+        (1, "delimiter", "\n\n"),
+        (1, "content", "hi"),
+        (1, "trailer", "<|end|>"),
+    ]
+
+
+def test_a_system_text_that_is_closed_shares_no_turn() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'system' %}[SYS]{{ m.content }}[/SYS]{% else %}{{ m.content }}</s>"
+        "{% endif %}{% endfor %}"
+    )
+    assert merged(template, {"role": "system", "content": "Be kind"}, USER) == []
+
+
 def test_the_end_of_an_empty_message_is_its_trailer() -> None:
     assert parts(CHATML, USER, EMPTY, USER)[3:5] == [
         (1, "header", "<|im_start|>assistant\n"),
