@@ -76,10 +76,15 @@ class DecodeError(RunError):
 
 
 class EngineClosed(RunError):
-    """The engine was closed before the request came or before its answer was complete."""
+    """The engine was closed before the request came or before its answer was complete.
 
-    def __init__(self) -> None:
-        super().__init__("the engine is closed")
+    `cause`: the error that nobody foresaw and that ended it, None if it was closed by its owner.
+    """
+
+    def __init__(self, cause: BaseException | None = None) -> None:
+        why = "" if cause is None else f": {type(cause).__name__}, which nobody foresaw, has ended it: {cause}"
+        super().__init__(f"the engine is closed{why}")
+        self.cause = cause
 
 
 class StateError(RunError):

@@ -11,7 +11,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from threading import local
 from typing import Any, final
 
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.closing import Closing
+from runtime.compiler import amx_is_miscompiled
 from runtime.errors import DecodeError, ModelError
 from runtime.prefix import Tokens
 from spanparse.errors import MissingExtra
@@ -67,6 +70,12 @@ def listening() -> Iterator[list[str]]:
         _heard.errors = None
 
 
+@cache
+def _amx_is_miscompiled() -> bool:
+    folder = os.environ.get("LLAMA_CPP_LIB_PATH") or os.path.join(os.path.dirname(lib.__file__), "lib")
+    return amx_is_miscompiled(Path(folder), lib.llama_print_system_info())
+
+
 @final
 class Model(Closing):
     """A GGUF model in memory. Raises `ModelError` if llama.cpp cannot load `path`."""
@@ -76,8 +85,11 @@ class Model(Closing):
         if not os.path.isfile(self.path):
             raise ModelError(self.path, "no such file")
         lib.llama_backend_init()
+        parameters = lib.llama_model_default_params()
+        # Without these buffers weights are not rearranged for AMX, nor for anything else.
+        parameters.use_extra_bufts = not _amx_is_miscompiled()
         with listening() as errors:
-            pointer = lib.llama_model_load_from_file(os.fsencode(self.path), lib.llama_model_default_params())
+            pointer = lib.llama_model_load_from_file(os.fsencode(self.path), parameters)
         if not pointer:
             raise ModelError(self.path, f"llama.cpp cannot load it: {errors[0] if errors else 'no reason given'}")
         self._pointer: Any = pointer

@@ -51,3 +51,9 @@ def log_request(completion: Completion, request_id: str | None = None) -> None:
 def log_failure(error: Exception, request_id: str | None = None) -> None:
     """Log a request that ended in an error, at level WARNING."""
     _log.warning("request failed", extra={"id": request_id, "error": type(error).__name__, "reason": str(error)})
+
+
+def log_end(error: BaseException) -> None:
+    """Log what nobody foresaw and what has ended an engine, at level CRITICAL and with its traceback."""
+    fields = {"error": type(error).__name__, "reason": str(error)}
+    _log.critical("the engine is closed", exc_info=error, extra=fields)

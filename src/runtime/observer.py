@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
-from runtime.logs import log_failure, log_request
+from runtime.logs import log_end, log_failure, log_request
 
 if TYPE_CHECKING:
     from runtime.completion import Completion
@@ -31,6 +31,10 @@ class Observer:
         log_failure(error, request_id)
         if self._metrics is not None:
             self._metrics.failed()
+
+    def ended(self, error: BaseException) -> None:
+        """Nothing more is answered because of this error."""
+        log_end(error)
 
     def stored(self, status: Callable[[], StoreStatus]) -> None:
         """The store may have changed; `status` asks all its tiers, which takes time."""

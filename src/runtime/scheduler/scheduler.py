@@ -12,10 +12,11 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar, final
 
+from planner.errors import PlannerError
 from runtime.attachment import MediaStretch
 from runtime.closing import Closing
 from runtime.completion import Completion
-from runtime.errors import DecodeError, EngineClosed
+from runtime.errors import DecodeError, EngineClosed, RunError
 from runtime.llama import Stretch
 from runtime.observer import Observer
 from runtime.rates import Rates
@@ -53,7 +54,8 @@ class Scheduler(Closing):
 
     Each turn evaluates what `next_turn` chooses, in one decode, then saves what the plans want saved, then chooses
     tokens. From now on only this thread may use the tree and its context. `submit` and `run` may be called from any
-    thread but this one.
+    thread but this one. After an error that nobody foresaw, the books of the tree being what they may, nothing more is
+    answered: everything ends with `EngineClosed`, which names it.
     """
 
     def __init__(self, tree: Tree, *, parallel: int, observer: Observer) -> None:
@@ -68,6 +70,7 @@ class Scheduler(Closing):
         self._order = count(1)
         self._full = False
         self._closed = False
+        self._cause: BaseException | None = None
         self._lock = Lock()
         # A program that ends without closing is not held up.
         self._thread = Thread(target=self._serve, name="spanparse-scheduler", daemon=True)
@@ -98,7 +101,7 @@ class Scheduler(Closing):
     def _put(self, item: Call | _Errand) -> None:
         with self._lock:
             if self._closed:
-                raise EngineClosed
+                raise EngineClosed(self._cause)
             self._inbox.put(item)
 
     def _serve(self) -> None:
@@ -109,6 +112,9 @@ class Scheduler(Closing):
                 turn = next_turn(self._tasks, self._tree.room.for_decode, self._context.n_ubatch)
                 for batch in self._batches(turn):
                     self._evaluate(batch)
+        except BaseException as error:  # noqa: BLE001 it is told to whoever asks from now on
+            self._cause = error
+            self._observer.ended(error)
         finally:
             with self._lock:
                 self._closed = True
@@ -222,8 +228,8 @@ class Scheduler(Closing):
     def _choose(self, task: Task, choose: Callable[[], None]) -> None:
         with self._contained(task):
             choose()
-            if task.ended:
-                self._end(task)
+        if task.ended and task in self._tasks:
+            self._end(task)
 
     def _decode(self, batch: list[Share]) -> tuple[int, ...]:
         with ExitStack() as stack:
@@ -267,10 +273,12 @@ class Scheduler(Closing):
 
     @contextmanager
     def _forwarded(self, call: Call) -> Iterator[None]:
-        """What goes wrong inside is the call's result."""
+        """What goes wrong inside is the call's result, unless nobody foresaw it."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 it is for whoever asked
+        except Exception as error:
+            if not isinstance(error, RunError | PlannerError):
+                raise
             self._observer.failed(error, call.request.id)
             call.end(error)
 
@@ -305,14 +313,15 @@ class Scheduler(Closing):
             if (item := self._inbox.get()) is not None:
                 self._waiting.append(item)
         for item in self._waiting:
-            if isinstance(item, Call):
+            if not isinstance(item, Call):
+                item.future.set_exception(EngineClosed(self._cause))
+            elif not item.future.done():
                 self._turn_away(item)
-            else:
-                item.future.set_exception(EngineClosed())
 
     def _turn_away(self, call: Call) -> None:
-        self._observer.failed(EngineClosed(), call.request.id)
-        call.end(EngineClosed())
+        closed = EngineClosed(self._cause)
+        self._observer.failed(closed, call.request.id)
+        call.end(closed)
 
 
 def _never_begun(call: Call, tree: Tree) -> Completion:

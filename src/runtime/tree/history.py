@@ -12,8 +12,9 @@ import numpy as np
 from runtime.prefix import Tokens, as_tokens, common_prefix
 
 _MOST_TOKENS = 1 << 26
+_MOST_PROMPTS = 1 << 16
 _SPARE = 4
-"""Of the tokens that may be remembered one in so many is freed at once: finding those to forget visits all."""
+"""Of what may be remembered one in so many is freed at once: finding what to forget visits all."""
 
 
 class Shared(NamedTuple):
@@ -61,11 +62,12 @@ class PromptHistory:
     """Earlier prompts as a compressed prefix tree: 4 bytes for each token not shared with an earlier prompt.
 
     Prompts are numbered from 0 in the order in which they were added. `tokens` are remembered now, and about
-    `most_tokens` are after `forget`.
+    `most_tokens` of `most_prompts` are after `forget`.
     """
 
-    def __init__(self, most_tokens: int = _MOST_TOKENS) -> None:
+    def __init__(self, most_tokens: int = _MOST_TOKENS, most_prompts: int = _MOST_PROMPTS) -> None:
         self.most_tokens = most_tokens
+        self.most_prompts = most_prompts
         self.tokens = 0
         self.latest = -1
         """The number of the last prompt, -1 before the first."""
@@ -121,20 +123,19 @@ class PromptHistory:
 
         Of a prompt that is forgotten there stays what others begin with. Whether anything was forgotten.
         """
-        if self.tokens <= self.most_tokens:
+        if self.tokens <= self.most_tokens and len(self._ends) <= self.most_prompts:
             return False
+        left = self._leave_oldest(needed)
         needed_ends = {self._ends[number][0] for number in needed}
         ending = Counter(node for node, _ in self._ends.values())
+        for node in left:
+            self._prune(node, ending)
         queue = [(node.latest, id(node), node) for node in ending if not node.children and node not in needed_ends]
         heapify(queue)
         while queue and self.tokens > self.most_tokens - self.most_tokens // _SPARE:
             node = heappop(queue)[-1]
             del ending[node]
-            # What no other prompt begins with goes too.
-            while node.parent is not None and not node.children and not ending[node]:
-                del node.parent.children[int(node.tokens[0])]
-                self.tokens -= node.tokens.size
-                node = node.parent
+            node = self._prune(node, ending)
             if node.parent is not None and not node.children and node not in needed_ends:
                 heappush(queue, (node.latest, id(node), node))
         self._ends = {number: end for number, end in self._ends.items() if ending[end[0]]}
@@ -144,6 +145,25 @@ class PromptHistory:
                 above.latest = number
                 above = above.parent
         return True
+
+    def _leave_oldest(self, needed: Collection[int]) -> list[_Node]:
+        """If there are too many prompts, drop the numbers of the oldest; where those ended."""
+        excess = len(self._ends) - self.most_prompts
+        if excess <= 0:
+            return []
+        spared = set(needed)
+        oldest = [number for number in self._ends if number not in spared]
+        return [self._ends.pop(number)[0] for number in oldest[: excess + self.most_prompts // _SPARE]]
+
+    def _prune(self, node: _Node, ending: Counter[_Node]) -> _Node:
+        """Remove a node that no prompt ends at or begins with, and what is left so above it; the first that stays."""
+        while node.parent is not None and not node.children and not ending[node]:
+            # A node that is gone already is not the child of its parent.
+            if node.parent.children.get(int(node.tokens[0])) is node:
+                del node.parent.children[int(node.tokens[0])]
+                self.tokens -= node.tokens.size
+            node = node.parent
+        return node
 
     def mark_evaluated(self, prompt: Tokens) -> None:
         """The memory held all tokens of `prompt`, the beginning of one that was added, at some time."""

@@ -212,6 +212,7 @@ class Tree:
         jobs, branches = {job.number for job in self.jobs}, {branch.used for branch in self.pool}
         if self.history.forget(self.store.states.owners | jobs | branches):
             self.store.states.forget_losses(self.history.numbers)
+            self._foreign = {number: self._foreign[number] for number in self._foreign.keys() & self.history.numbers}
 
     def _plan_request(self, prompt: Prompt, timeout: float | None, costs: Costs | None) -> PlanRequest:
         return PlanRequest(

@@ -14,6 +14,7 @@ from runtime import DeadEnd, DecodeError, EngineClosed, Request, Sampling, Verif
 from runtime.llama import Context
 from runtime.scheduler import call as calls
 from runtime.tiny import ensure_model
+from runtime.tree.tree import Tree
 
 
 def asks(text, max_tokens=8, **options):
@@ -278,7 +279,6 @@ def test_closing_ends_what_is_in_flight_and_what_waits(engine, held):
     assert not any(thread.name == "spanparse-scheduler" for thread in threading.enumerate())
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_when_the_thread_ends_before_its_time_nobody_waits_for_ever(engine, held, monkeypatch):
     made = engine("hybrid", parallel=1)
 
@@ -293,6 +293,33 @@ def test_when_the_thread_ends_before_its_time_nobody_waits_for_ever(engine, held
             list(stream)
     with pytest.raises(EngineClosed):
         made.generate(asks("Hello"))
+
+
+def broken(*args):
+    raise ZeroDivisionError("books")
+
+
+def test_an_error_that_nobody_foresaw_before_a_request_begins_ends_the_engine_and_is_named(engine, monkeypatch, caplog):
+    made = engine("hybrid")
+    monkeypatch.setattr(Tree, "_observe", broken)
+    for _ in range(2):
+        with pytest.raises(EngineClosed, match="ZeroDivisionError, which nobody foresaw, has ended it: books"):
+            made.generate(asks("Hello"))
+    assert [(r.getMessage(), r.exc_info[0]) for r in caplog.records if r.levelname == "CRITICAL"] == [
+        ("the engine is closed", ZeroDivisionError)
+    ]
+    made.close()
+
+
+def test_an_error_that_nobody_foresaw_after_an_answer_does_not_cost_the_answer(engine, held, monkeypatch):
+    made = engine("hybrid", parallel=1)
+    monkeypatch.setattr(Tree, "put_away", broken)
+    with held(made):
+        streams = [made.stream(asks("Hello", 3)) for _ in range(2)]
+    assert list(streams[0])
+    with pytest.raises(EngineClosed, match="books") as closed:
+        list(streams[1])
+    assert isinstance(closed.value.cause, ZeroDivisionError)
 
 
 def test_a_reset_comes_after_what_was_asked_before(engine, held):

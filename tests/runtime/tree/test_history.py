@@ -52,10 +52,13 @@ def test_it_keeps_no_view_of_the_callers_array():
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=10), min_size=1, max_size=30),
     st.integers(4, 40),
+    st.integers(1, 30),
     st.sets(st.integers(0, 29), max_size=4),
 )
-def test_what_was_not_met_for_longest_is_forgotten_and_the_rest_is_as_if_nothing_else_had_been(prompts, most, needed):
-    history = PromptHistory(most)
+def test_what_was_not_met_for_longest_is_forgotten_and_the_rest_is_as_if_nothing_else_had_been(
+    prompts, most, most_prompts, needed
+):
+    history = PromptHistory(most, most_prompts)
     needed = {number for number in needed if number < len(prompts)}
     for number, ids in enumerate(prompts):
         assert history.add(as_tokens(ids)) == history.latest == number
@@ -63,6 +66,7 @@ def test_what_was_not_met_for_longest_is_forgotten_and_the_rest_is_as_if_nothing
         history.forget({other for other in needed if other <= number} | {number})
         kept = history.numbers
         assert kept >= {other for other in needed if other <= number} | {number}
+        assert len(kept) <= most_prompts or kept == {other for other in needed if other <= number} | {number}
         assert history.tokens <= most or all(
             any(common(prompts[k], prompts[n]) == len(prompts[k]) for n in needed | {number}) for k in kept
         )
@@ -83,3 +87,12 @@ def test_of_many_prompts_the_latest_are_remembered():
     assert 7_500 <= history.tokens <= 10_000
     assert history.shared(as_tokens(range(99_000, 99_500))).prompted == 500
     assert history.shared(as_tokens(range(500))).prompted == 0
+
+
+def test_a_prompt_that_comes_again_and_again_does_not_fill_the_history():
+    history = PromptHistory(most_prompts=100)
+    for number in range(1_000):
+        history.add(as_tokens(range(50)))
+        history.forget({number})
+        assert len(history.numbers) <= 100
+    assert history.shared(as_tokens(range(60))) == (50, 0, 999)
