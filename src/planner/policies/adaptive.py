@@ -240,13 +240,15 @@ def _points(places: Iterable[_Place], required: Set[int | None]) -> list[Point]:
 def _on_tiles(situation: Situation, stored: list[_Place], saves: list[_Place]) -> list[_Place]:
     """What is to be saved, each where the break costs least; a place that is moved is a multiple of a step.
 
-    What somebody named stays where it is, and what is pinned unless a short step follows it.
+    What somebody named stays where it is, and where other conversations begin; what else is pinned stays unless a short
+    step follows it.
     """
     request, prior = situation.request, situation.prior
     if request.block > 1:
         return saves
     held = [place.offset for place in stored]
-    named = {save.offset for save in saves if save.kind in ("wanted", "likely", "media_end", "prompt_end")}
+    fixed = {save.offset for save in saves if save.kind in ("wanted", "likely", "media_end", "prompt_end")}
+    fixed.update(end for end in (situation.roles.tools_end, situation.roles.system_end) if end is not None)
 
     def replay(*offsets: int) -> float:
         return prior.rate * prior.replay(sorted([*held, *offsets]))
@@ -261,9 +263,9 @@ def _on_tiles(situation: Situation, stored: list[_Place], saves: list[_Place]) -
             for i in range(max(0, index - 1), index + 1)
         )
         near = after - replay(*places) < _LEAST_GAIN
-        return near and pay and places[index] not in named and request.allows(target)
+        return near and pay and places[index] not in fixed and request.allows(target)
 
-    exact = named.union(_pins(situation.roles, request))
+    exact = fixed.union(_pins(situation.roles, request))
     moved = on_tiles(situation.begin, [save.offset for save in saves], request.prompt_tokens, exact, accepts)
     return [_earlier(request, save, offset) for save, offset in zip(saves, moved, strict=True)]
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner import Plan
+from planner.policies.tiles import TILE
 from runtime.attachment import MediaStretch
 from runtime.llama import Stretch
 from runtime.prefix import Tokens
@@ -18,6 +19,20 @@ from runtime.tree.branch import Branch
 if TYPE_CHECKING:
     from runtime.tree.archive import Held, Loaded
     from runtime.tree.tree import Tree
+
+
+def whole_tiles(size: int, left: int, n_ubatch: int) -> int:
+    """How many of the `size` tokens that could be evaluated now are, of `left` to the next pause.
+
+    llama.cpp evaluates them in micro-batches, and one of less than a tile one by one (`planner.policies.tiles`). So the
+    last one before the pause, if it would be so short, gets a tile of the one before.
+    """
+    if n_ubatch < 2 * TILE:
+        return size
+    short = left - size if size < left else size % n_ubatch
+    if not 0 < short < TILE or size < 2 * TILE:
+        return size
+    return size - TILE if size < left else size - short - TILE
 
 
 @final
@@ -98,7 +113,8 @@ class Job:
         if chunk is not None and chunk.begin == begin:
             return MediaStretch(self._known[begin : chunk.end], position, sequence, chunk)
         media = [] if chunk is None else [chunk.begin]
-        end = min([begin + limit, self._length, *media, *(end for end in self._ends if end > begin)])
+        left = min([self._length, *media, *(end for end in self._ends if end > begin)]) - begin
+        end = begin + whole_tiles(min(limit, left), left, self.branch.context.n_ubatch)
         return Stretch(self._known[begin:end], position, sequence, logits=end == self._length)
 
     def evaluated(self, stretch: Stretch | MediaStretch) -> None:

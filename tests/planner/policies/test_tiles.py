@@ -74,6 +74,13 @@ def test_what_a_client_named_stays() -> None:
     assert all(b - a > 0 for a, b in pairwise((0, *plan.saves)))
 
 
+def test_where_other_conversations_begin_stays() -> None:
+    request = PlanRequest(1145, (Candidate(1113, "system_end"), Candidate(1140, "generation_prompt")))
+    plan = planner.plan(request)
+    assert 1113 in plan.saves
+    assert not any("early" in step.reason for step in plan.steps)
+
+
 def test_blocks_stay_whole() -> None:
     request = chat(112, last=32, system=1120, block=16)
     assert all(save % 16 == 0 or save == request.prompt_tokens for save in planner.plan(request).saves)

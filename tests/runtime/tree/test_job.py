@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planner import Budget, Plan, Planner, Step
 from planner.outcome import Eviction, Restore
+from planner.policies.tiles import TILE
 from runtime.attachment import Attachment, MediaChunk, MediaStretch
 from runtime.llama import ContextOptions, Stretch
 from runtime.memory import probe
 from runtime.prompt import Prompt
 from runtime.report import Clock
+from runtime.tree.job import whole_tiles
 from runtime.tree.tree import Tree
 from spanparse.media import MediaPart
 
@@ -97,7 +101,7 @@ def test_each_step_ends_a_stretch_and_only_the_last_token_asks_for_logits(tree, 
         stretches.append((stretch.position, stretch.position + stretch.tokens.size, stretch.logits))
         tree.context.decode(stretch)
         job.evaluated(stretch)
-    assert stretches == [(0, 100, False), (100, 356, False), (356, 450, False), (450, 600, True)]
+    assert stretches == [(0, 100, False), (100, 356, False), (356, 450, False), (450, 514, False), (514, 600, True)]
     assert offsets(tree) == [100, 600]
     report = job.finish(cancelled=False)
     assert (report.evaluated, report.breaks, report.saves) == (600, 2, 2)
@@ -171,7 +175,7 @@ def test_after_a_failed_decode_evaluation_goes_on_from_the_last_state_that_is_kn
     job = begin(tree, tokens(1, 600))
     for _ in range(3):
         step(tree, job)
-    assert job.branch.length == 556
+    assert job.branch.length == 492
     tree.context.decode(job.next_stretch(256))
     job.abandon()
     tree.check_integrity()
@@ -179,8 +183,8 @@ def test_after_a_failed_decode_evaluation_goes_on_from_the_last_state_that_is_kn
     while step(tree, job):
         tree.check_integrity()
     report = job.finish(cancelled=False)
-    assert (report.evaluated, report.saves) == (856, 2)
-    assert sum(excess.tokens for excess in report.excess) == 256
+    assert (report.evaluated, report.saves) == (792, 2)
+    assert sum(excess.tokens for excess in report.excess) == 192
 
 
 def test_states_without_cells_go_where_the_way_back_is_spoiled(tree, tokens, plans):
@@ -229,3 +233,20 @@ def test_a_cut_off_prefill_is_saved_where_it_stopped(tree, tokens, plans):
     assert (report.evaluated, report.saves, offsets(tree)) == (256, 1, [256])
     run(tree, tokens(2, 200))
     assert tree.store.states.seen_from(0, branches=False).keys() == {"0:256"}
+
+
+@given(st.integers(1, 10_000), st.sampled_from([128, 256, 512]), st.sampled_from([1, 4]))
+def test_no_micro_batch_is_shorter_than_a_tile_but_where_there_is_nothing_else(left, n_ubatch, batches):
+    micro, total = [], left
+    while left:
+        size = whole_tiles(min(left, n_ubatch * batches), left, n_ubatch)
+        assert 0 < size <= min(left, n_ubatch * batches)
+        left -= size
+        micro += [n_ubatch] * (size // n_ubatch) + [size % n_ubatch] * (size % n_ubatch > 0)
+    assert sum(micro) == total
+    assert min(micro) >= min(TILE, total)
+    assert len(micro) <= -(-total // n_ubatch) + (n_ubatch == 2 * TILE)
+
+
+def test_micro_batches_of_less_than_two_tiles_stay_as_they_are():
+    assert [whole_tiles(size, 1000, 64) for size in (64, 999, 1000)] == [64, 999, 1000]
