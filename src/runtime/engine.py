@@ -204,6 +204,10 @@ class Engine(Closing):
         """
         request = Request([], max_tokens=max_tokens, sampling=sampling, cancel_after_tokens=cancel_after_tokens)
         prompt = Prompt(as_tokens(tokens), tuple(candidates))
+        if prompt.tokens.ndim != 1:
+            raise RequestError("tokens", "must be a list of ids")
+        if not all(isinstance(candidate, Candidate) for candidate in prompt.candidates):
+            raise RequestError("candidates", "must be planner.Candidate")
         if prompt.tokens.size and not 0 <= prompt.tokens.min() <= prompt.tokens.max() < self.model.n_vocab:
             raise RequestError("tokens", f"ids must be from 0 to {self.model.n_vocab - 1}")
         return self._wait(self._ask(Call(prompt, request, Clock(), keep_logits=logits)))
@@ -280,7 +284,7 @@ class Engine(Closing):
         with self._watched(call.request):
             if not call.prompt.tokens.size:
                 raise RequestError("messages", "the prompt has no tokens")
-            call.request.sampling.check(self.model.n_vocab)
+            call.request.check(self.model.n_vocab)
             self.scheduler.submit(call)
         return call
 

@@ -41,6 +41,12 @@ class Request:
     cancel_after_tokens: int | None = None
     timeout: float | None = None
 
+    def check(self, n_vocab: int) -> None:
+        """Raise `RequestError` for an answer of no number of tokens, and what `Sampling.check` raises."""
+        if not isinstance(self.max_tokens, int) or self.max_tokens < 0:
+            raise RequestError("max_tokens", f"{self.max_tokens!r} is no number of tokens")
+        self.sampling.check(n_vocab)
+
 
 def _token_ids(value: Any) -> Any:
     """JSON has no numbers for keys: `{"42": -100}`."""

@@ -181,9 +181,10 @@ class Scheduler(Closing):
             served = min((task.served for task in self._tasks if not task.prefilled), default=0)
             try:
                 task = Task(call, job, self._context, served)
-            except BaseException:
+            except Exception as error:  # noqa: BLE001 it is for whoever asked, what is in the tree is not touched by it
                 job.finish(cancelled=True)
-                raise
+                self._refuse(call, error)
+                return True
             self._tasks.append(task)
             if job.loaded is not None and job.loaded.logits is not None:
                 # Nothing of the prompt is left to be evaluated.
@@ -279,8 +280,11 @@ class Scheduler(Closing):
         except Exception as error:
             if not isinstance(error, RunError | PlannerError):
                 raise
-            self._observer.failed(error, call.request.id)
-            call.end(error)
+            self._refuse(call, error)
+
+    def _refuse(self, call: Call, error: Exception) -> None:
+        self._observer.failed(error, call.request.id)
+        call.end(error)
 
     def _fail(self, task: Task, error: Exception) -> None:
         self._remove(task)

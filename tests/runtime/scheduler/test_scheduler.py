@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import threading
@@ -10,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from runtime import DeadEnd, DecodeError, EngineClosed, Request, Sampling, Verifier
+from runtime import DeadEnd, DecodeError, EngineClosed, Request, RequestError, Sampling, Verifier
 from runtime.llama import Context
 from runtime.scheduler import call as calls
 from runtime.tiny import ensure_model
@@ -297,6 +298,29 @@ def test_when_the_thread_ends_before_its_time_nobody_waits_for_ever(engine, held
 
 def broken(*args):
     raise ZeroDivisionError("books")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"sampling": Sampling(temperature=0.7, seed=None)},
+        {"sampling": Sampling(temperature="warm")},
+        {"sampling": Sampling(stop=None)},
+        {"max_tokens": None},
+        {"max_tokens": 1.5},
+        {"max_tokens": -1},
+    ],
+    ids=repr,
+)
+def test_a_request_that_says_nonsense_fails_alone(engine, held, bad):
+    made = engine("hybrid")
+    with ThreadPoolExecutor(1) as pool, held(made):
+        stream = made.stream(asks("Hello"))
+        wrong = pool.submit(made.generate, asks("Hi", **bad))
+    with pytest.raises((TypeError, RequestError, ctypes.ArgumentError)):
+        wrong.result()
+    assert len(list(stream)) > 0
+    made.check_integrity()
 
 
 def test_an_error_that_nobody_foresaw_before_a_request_begins_ends_the_engine_and_is_named(engine, monkeypatch, caplog):
