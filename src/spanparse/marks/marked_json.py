@@ -10,7 +10,7 @@ from typing import Any
 
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE, Origin, Run
-from spanparse.marks.tracked import TrackedDict, TrackedFloat, TrackedInt, TrackedList, common_origin, origin_of
+from spanparse.marks.tracked import TrackedDict, TrackedInt, TrackedList, common_origin, origin_of
 
 _LONGEST_STYLE = 16
 
@@ -32,6 +32,8 @@ def dump_plain(
     sort_keys: bool = False,
 ) -> str:
     """`json.dumps` with the defaults of transformers' `tojson`; it keeps the encoders that are asked for often."""
+    if type(value) is int:
+        return int.__repr__(value)
     usual = not isinstance(indent, str) and (separators is None or type(separators) is tuple)
     if usual and (separators is None or sum(map(len, separators)) < _LONGEST_STYLE):
         return _encode_in_style(ensure_ascii, indent, separators, sort_keys)(value)
@@ -57,9 +59,9 @@ def dumps(
         if not detailed and _is_unit(value._place.origin):
             return Marked.whole(text, value._place.origin)
     else:
+        if type(value) is TrackedInt:
+            return str(value)
         text = dump_plain(value, ensure_ascii, indent, separators, sort_keys)
-        if isinstance(value, (TrackedInt, TrackedFloat)):
-            return Marked.whole(text, value._place.origin)
     origin = common_origin(value)
     if origin is None:
         return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
+from spanparse.bounds.limits import BIG
 from spanparse.bounds.limits import LimitReached as LimitReached
 from spanparse.bounds.limits import Limits as Limits
 from spanparse.bounds.operations import Operations
@@ -72,20 +73,39 @@ class Cursor:
             return only
         current = self.current
         parts: list[str] = []
+        own: list[str] = []  # the template's own text, while it goes on
         for output in outputs:
             kind = type(output)
-            if kind is Marked:
-                parts.append(output)
-            elif kind is str:
-                parts.append(Marked.whole(output, current))
-            elif kind is Origin:
+            if kind is Origin:
+                if own and output is not current:
+                    parts.append(self._own(own, current))
+                    own = []
                 current = output
-            elif kind is tuple:
-                parts += [Marked.whole(part, current) if type(part) is str else part for part in output]
-            elif isinstance(output, str):
-                parts.append(self.text(output))
-            else:
-                raise TypeError(f"a template puts out text, not {kind.__name__}")
+                continue
+            for part in output if kind is tuple else (output,):
+                kind = type(part)
+                if kind is str or (kind is Marked and part._origin is current):
+                    own.append(part)
+                    continue
+                if kind is not Marked:
+                    if not isinstance(part, str):
+                        raise TypeError(f"a template puts out text, not {kind.__name__}")
+                    part = self.text(part)
+                if own:
+                    parts.append(self._own(own, current))
+                    own = []
+                parts.append(part)
+        if not parts:
+            return self._operations.meter.keep(self._own(own, current))
+        if own:
+            parts.append(self._own(own, current))
         text = self._operations.joined(parts)
         assert isinstance(text, Marked)
         return text
+
+    def _own(self, texts: Sequence[str], current: Origin) -> Marked:
+        """`texts` of the template's own as one."""
+        size = sum(map(len, texts))
+        if size > BIG:
+            self._operations.meter.expect(size)
+        return Marked.whole("".join(texts), current)

@@ -13,7 +13,7 @@ from jinja2 import pass_context
 from jinja2.utils import _PassArg
 
 from spanparse.bounds.costs import Cost, escaped, joined, lines, odd, pieces, printed, replaced, stripped, titled
-from spanparse.bounds.limits import BIG, LimitReached
+from spanparse.bounds.limits import BIG, SMALL, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, FLAT, Operations
 from spanparse.marks.marked import Marked
 from spanparse.rendering.context import RenderContext
@@ -67,6 +67,8 @@ def _serialised(
     sort_keys: object = False,
 ) -> None:
     if type(value) in _TEXTS and len(value) <= BIG:
+        return
+    if isinstance(value, int) and value.bit_length() <= SMALL:
         return
     characters, height, items = operations.weigh(value)
     operations.meter.expect_items(items, _JSON_ITEM_BYTES)

@@ -31,9 +31,9 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
             current = output
             continue
         if kind is str:
-            origin, source = current, -1
-        elif kind is Marked and output._origin is not None and output._origin is not NOWHERE:
-            origin, source = output._origin, output._source
+            origin, source, literal = current, -1, True
+        elif kind is Marked and (whole := output._origin) is not None and whole is not NOWHERE:
+            origin, source, literal = whole, output._source, whole[1]
         else:
             if own is not None:
                 runs.append(_new(Run, (begin, at, own, -1)))
@@ -52,11 +52,11 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
         start = at
         at += len(output)
         if own is not None:
-            if own is origin or own == origin:
+            if own is origin or (literal and own == origin):
                 continue
             runs.append(_new(Run, (begin, start, own, -1)))
             own = None
-        if origin.literal and origin is not NOWHERE:
+        if literal and origin is not NOWHERE:
             own, begin = origin, start
         else:
             runs.append(_new(Run, (start, at, origin, source)))
