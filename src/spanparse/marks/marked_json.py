@@ -66,7 +66,7 @@ def dumps(
     if origin is None:
         return text
     if type(value) is Marked:
-        return _quoted(value, text, origin)
+        return _quoted(value, text, origin, ensure_ascii)
     writer = _Writer(ensure_ascii, indent, separators, sort_keys, detailed)
     writer.write(value, NOWHERE, 0)
     marked = concat(writer.parts)
@@ -80,12 +80,24 @@ def _is_unit(origin: Origin) -> bool:
     return (len(path) > 1 and path[0] == "tools") or "arguments" in path
 
 
-def _quoted(value: str, text: str, origin: Origin) -> Marked:
-    """`text`, the JSON of the text `value`, whose characters keep their own runs where none is escaped."""
-    if type(value) is Marked and len(text) == len(value) + 2:
+def _quoted(value: str, text: str, origin: Origin, ensure_ascii: bool) -> Marked:
+    """`text`, the JSON of the text `value`: characters keep their places where none is escaped, else fields."""
+    if type(value) is not Marked:
+        return Marked.whole(text, origin)
+    if len(text) == len(value) + 2:
         inner = [Run(start + 1, end + 1, field, source) for start, end, field, source in value._runs]
         return Marked(text, (Run(0, 1, origin, -1), *inner, Run(len(text) - 1, len(text), origin, -1)))
-    return Marked.whole(text, origin)
+    if len({run.origin for run in value._runs}) < 2:
+        return Marked.whole(text, origin)
+    plain, escape = str(value), _escape(ensure_ascii)
+    pieces = [Marked.whole(escape(plain[run.start : run.end])[1:-1], run.origin) for run in value._runs]
+    quote = Marked.whole('"', origin)
+    marked = concat([quote, *pieces, quote])
+    return marked if marked == text else Marked.whole(text, origin)
+
+
+def _escape(ensure_ascii: bool) -> Callable[[str], str]:
+    return encode_basestring_ascii if ensure_ascii else encode_basestring
 
 
 class _Writer:
@@ -139,8 +151,7 @@ class _Writer:
         self._add(outer + closing, origin)
 
     def _string(self, value: str, origin: Origin) -> None:
-        escaped = (encode_basestring_ascii if self._ascii else encode_basestring)(value)
-        self.parts.append(_quoted(value, escaped, origin))
+        self.parts.append(_quoted(value, _escape(self._ascii)(value), origin, self._ascii))
 
     def _add(self, text: str, origin: Origin) -> None:
         self.parts.append(Marked.whole(text, origin))

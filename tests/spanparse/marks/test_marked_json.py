@@ -67,3 +67,20 @@ def test_a_string_without_escapes_is_a_verbatim_copy() -> None:
 
 def test_values_that_are_not_from_the_request_stay_unmarked() -> None:
     assert not isinstance(dumps({"a": 1}), Marked)
+
+
+def test_a_text_of_two_fields_is_escaped_field_by_field() -> None:
+    one, two = (Marked.whole(text, Place(("messages", n, "content")).origin) for n, text in enumerate(["a\nb", "é\n"]))
+    for style in ({}, {"ensure_ascii": True}):
+        for value in (one + two, {"text": one + two}):
+            marked = dumps(value, **style)
+            assert str.__str__(marked) == json.dumps(value, **{"ensure_ascii": False, **style})
+            shown = {
+                n: "".join(
+                    str.__str__(marked)[run.start : run.end]
+                    for run in runs_of(marked)
+                    if run.origin.path[:2] == ("messages", n)
+                ).strip('"')
+                for n in (0, 1)
+            }
+            assert shown == {0: "a\\nb", 1: json.dumps("é\n", **{"ensure_ascii": False, **style})[1:-1]}
