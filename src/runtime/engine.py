@@ -236,6 +236,8 @@ class Engine(Closing):
         self._opened.close()
 
     def _prompt(self, request: Request) -> tuple[Prompt, Clock]:
+        with self._watched(request):
+            request.check(self.model.n_vocab)
         clock, tools = Clock(), identity_of(request.tools)
         setting, messages = (tools, repr(sorted(request.kwargs.items()))), digests(request.messages)
         # The vocabulary reads the model's memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -42,9 +42,15 @@ class Request:
     timeout: float | None = None
 
     def check(self, n_vocab: int) -> None:
-        """Raise `RequestError` for an answer of no number of tokens, and what `Sampling.check` raises."""
-        if not isinstance(self.max_tokens, int) or self.max_tokens < 0:
+        """Raise `RequestError` for a field that cannot be meant, and what `Sampling.check` raises."""
+        if not isinstance(self.messages, list | tuple) or not all(isinstance(each, Mapping) for each in self.messages):
+            raise RequestError("messages", "should be a list of messages, each an object")
+        if not isinstance(self.kwargs, Mapping) or not all(isinstance(name, str) for name in self.kwargs):
+            raise RequestError("kwargs", "should be an object of values by name")
+        if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 0:
             raise RequestError("max_tokens", f"{self.max_tokens!r} is no number of tokens")
+        if not isinstance(self.sampling, Sampling):
+            raise RequestError("sampling", "should be a runtime.Sampling")
         self.sampling.check(n_vocab)
 
 

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, isfinite, isnan, nan
+from numbers import Real
+from typing import Any
 
 from runtime.errors import RequestError
 from runtime.sampling.gbnf import GrammarFault, check_grammar
+
+_WHOLE = {"top_k": (0, 2**31 - 1), "seed": (0, 2**32 - 1), "repeat_last_n": (0, 1 << 20)}
+_REAL = {
+    "temperature": (0, inf),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "typical_p": (0, 1),
+    "repeat_penalty": (0, inf),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+}
+_ABOVE_LEAST = {"top_p", "typical_p", "repeat_penalty"}
+_MOST_LOGPROBS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +38,7 @@ class Sampling:
     before the first of these texts. With `top_logprobs` the log probabilities of each token and of this many likeliest
     ones are kept, as the model gives them before any of the above; None for none.
 
-    Raises `RequestError` for a grammar that llama.cpp cannot follow.
+    Raises `RequestError`, naming the field, for what is out of its range and a grammar that llama.cpp cannot follow.
     """
 
     temperature: float = 0.0
@@ -41,6 +57,18 @@ class Sampling:
     top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
+        for name, (least, most) in _WHOLE.items():
+            _check_whole(name, getattr(self, name), least, most)
+        for name, (low, high) in _REAL.items():
+            _check_real(name, getattr(self, name), low, high)
+        if self.top_logprobs is not None:
+            _check_whole("top_logprobs", self.top_logprobs, 0, _MOST_LOGPROBS)
+        if not isinstance(self.stop, tuple | list) or not all(isinstance(text, str) and text for text in self.stop):
+            raise RequestError("stop", "should be a tuple of texts that are not empty")
+        if not isinstance(self.logit_bias, tuple | list) or not all(map(_is_bias, self.logit_bias)):
+            raise RequestError("logit_bias", "should be a tuple of pairs, a token id and a number")
+        if not isinstance(self.grammar, str | None):
+            raise RequestError("grammar", "should be a text")
         if self.grammar is not None:
             try:
                 check_grammar(self.grammar)
@@ -58,6 +86,25 @@ class Sampling:
         for token, _ in self.logit_bias:
             if not 0 <= token < n_vocab:
                 raise RequestError("logit_bias", f"{token} is no token of this model, ids are from 0 to {n_vocab - 1}")
+
+
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise RequestError(name, f"should be a whole number from {least} to {most}")
+
+
+def _check_real(name: str, value: Any, least: float, most: float) -> None:
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
+    if not isfinite(number) or not least <= number <= most or (name in _ABOVE_LEAST and number == least):
+        above = f"above {least}" if name in _ABOVE_LEAST else f"from {least}"
+        raise RequestError(name, f"should be a number {above}" + (f" to {most}" if most < inf else ""))
+
+
+def _is_bias(pair: Any) -> bool:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        return False
+    token, bias = pair
+    return isinstance(token, int) and isinstance(bias, Real) and not isnan(bias)
 
 
 GREEDY = Sampling()

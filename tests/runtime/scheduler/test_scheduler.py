@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import threading
@@ -303,9 +302,8 @@ def broken(*args):
 @pytest.mark.parametrize(
     "bad",
     [
-        {"sampling": Sampling(temperature=0.7, seed=None)},
-        {"sampling": Sampling(temperature="warm")},
-        {"sampling": Sampling(stop=None)},
+        {"sampling": None},
+        {"kwargs": {1: 2}},
         {"max_tokens": None},
         {"max_tokens": 1.5},
         {"max_tokens": -1},
@@ -317,7 +315,7 @@ def test_a_request_that_says_nonsense_fails_alone(engine, held, bad):
     with ThreadPoolExecutor(1) as pool, held(made):
         stream = made.stream(asks("Hello"))
         wrong = pool.submit(made.generate, asks("Hi", **bad))
-    with pytest.raises((TypeError, RequestError, ctypes.ArgumentError)):
+    with pytest.raises(RequestError):
         wrong.result()
     assert len(list(stream)) > 0
     made.check_integrity()
