@@ -203,6 +203,8 @@ class Engine(Closing):
         part of the prompt whose state is known.
         """
         request = Request([], max_tokens=max_tokens, sampling=sampling, cancel_after_tokens=cancel_after_tokens)
+        with self._watched(request):
+            request.check(self.model.n_vocab)
         prompt = Prompt(as_tokens(tokens), tuple(candidates))
         if prompt.tokens.ndim != 1:
             raise RequestError("tokens", "must be a list of ids")
@@ -236,12 +238,12 @@ class Engine(Closing):
         self._opened.close()
 
     def _prompt(self, request: Request) -> tuple[Prompt, Clock]:
-        with self._watched(request):
-            request.check(self.model.n_vocab)
-        clock, tools = Clock(), identity_of(request.tools)
-        setting, messages = (tools, repr(sorted(request.kwargs.items()))), digests(request.messages)
+        clock = Clock()
         # The vocabulary reads the model's memory.
         with self._watched(request), self._gate.inside():
+            request.check(self.model.n_vocab)
+            tools = identity_of(request.tools)
+            setting, messages = (tools, repr(sorted(request.kwargs.items()))), digests(request.messages)
             with self._renders.nearest(setting, messages) as before:
                 with clock.phase("render"):
                     attachments = self._media.read(request.messages)
@@ -286,7 +288,6 @@ class Engine(Closing):
         with self._watched(call.request):
             if not call.prompt.tokens.size:
                 raise RequestError("messages", "the prompt has no tokens")
-            call.request.check(self.model.n_vocab)
             self.scheduler.submit(call)
         return call
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from runtime.errors import RequestError
 from runtime.sampling import GREEDY, Sampling
+from runtime.sampling.parameters import ABOVE_LEAST, RANGES
 from runtime.sampling.schema import schema_grammar
 from spanparse.conversation import load_conversation
 from spanparse.errors import ConversationError
@@ -95,6 +96,13 @@ class _ResponseFormat(_Edge):
         return schema_grammar({"type": "object"}) if self.type == "json_object" else None
 
 
+def _sampling(name: str) -> Any:
+    """A field of `Sampling` with its default and range."""
+    least, most = RANGES[name]
+    above = name in ABOVE_LEAST
+    return Field(getattr(GREEDY, name), gt=least if above else None, ge=None if above else least, le=most)
+
+
 class _Line(_Edge):
     """What a line holds besides the conversation, which `load_conversation` checks.
 
@@ -108,22 +116,22 @@ class _Line(_Edge):
     id: str | None = None
     max_tokens: int | None = Field(None, ge=0)
     max_completion_tokens: int | None = Field(None, ge=0)
-    temperature: float = Field(0.0, ge=0)
-    top_k: int = Field(0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    min_p: float = Field(0.0, ge=0, le=1)
-    seed: int = Field(0, ge=0, lt=2**32)
-    typical_p: float = Field(1.0, gt=0, le=1)
-    repeat_penalty: float = Field(1.0, gt=0)
-    repeat_last_n: int = Field(64, ge=0, le=1 << 20)
-    frequency_penalty: float = Field(0.0, ge=-2, le=2)
-    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    temperature: float = _sampling("temperature")
+    top_k: int = _sampling("top_k")
+    top_p: float = _sampling("top_p")
+    min_p: float = _sampling("min_p")
+    seed: int = _sampling("seed")
+    typical_p: float = _sampling("typical_p")
+    repeat_penalty: float = _sampling("repeat_penalty")
+    repeat_last_n: int = _sampling("repeat_last_n")
+    frequency_penalty: float = _sampling("frequency_penalty")
+    presence_penalty: float = _sampling("presence_penalty")
     logit_bias: Annotated[dict[int, Annotated[float, Field(ge=-100, le=100)]], BeforeValidator(_token_ids)] = {}
     grammar: str | None = None
     response_format: _ResponseFormat | None = None
     stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=64), BeforeValidator(_texts)] = []
     logprobs: bool = False
-    top_logprobs: int | None = Field(None, ge=0, le=20)
+    top_logprobs: int | None = _sampling("top_logprobs")
     cancel_after_tokens: int | None = Field(None, ge=1)
     timeout: float | None = Field(None, gt=0)
 

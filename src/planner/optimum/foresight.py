@@ -55,10 +55,7 @@ class Prompts:
         self._nearest = [nearest(i) for i in range(len(lengths))]
         self._shared = [0 if j is None else common(i, j) for i, j in enumerate(self._nearest)]
         self.demands = [d for i in range(len(lengths)) if not free(i) and (d := self._demand(i)) is not None]
-        repeated = (
-            shared == length and not free(i)
-            for i, (shared, length) in enumerate(zip(self._shared, lengths, strict=True))
-        )
+        repeated = (self._shared[i] == length and not free(i) for i, length in enumerate(lengths))
         self._repeated = [0, *accumulate(repeated)]
 
     def point(self, prompt: int, offset: int) -> Point:

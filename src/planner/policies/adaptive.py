@@ -254,16 +254,18 @@ def _on_tiles(situation: Situation, stored: list[_Place], saves: list[_Place]) -
         return prior.rate * prior.replay(sorted([*held, *offsets]))
 
     def accepts(places: Sequence[int], index: int, target: int) -> bool:
+        if places[index] in fixed or not request.allows(target):
+            return False
         moved = [*places[:index], target, *places[index + 1 :]]
         after = replay(*moved)
+        if after - replay(*places) >= _LEAST_GAIN:
+            return False
         # The closer one comes to the place before it, the less is that one worth.
-        pay = all(
+        return all(
             (replay(*moved[:i], *moved[i + 1 :]) - after) * request.costs.seconds_per_token
             >= request.price_of(moved[i])
             for i in range(max(0, index - 1), index + 1)
         )
-        near = after - replay(*places) < _LEAST_GAIN
-        return near and pay and places[index] not in fixed and request.allows(target)
 
     exact = fixed.union(_pins(situation.roles, request))
     moved = on_tiles(situation.begin, [save.offset for save in saves], request.prompt_tokens, exact, accepts)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
 from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 from runtime.errors import RequestError
 from runtime.sampling.gbnf import GrammarFault, check_grammar
 
-_WHOLE = {"top_k": (0, 2**31 - 1), "seed": (0, 2**32 - 1), "repeat_last_n": (0, 1 << 20)}
-_REAL = {
+Ranges = dict[str, tuple[float, float]]
+
+_WHOLE: Ranges = {
+    "top_k": (0, 2**31 - 1),
+    "seed": (0, 2**32 - 1),
+    "repeat_last_n": (0, 1 << 20),
+    "top_logprobs": (0, 20),
+}
+_REAL: Ranges = {
     "temperature": (0, inf),
     "top_p": (0, 1),
     "min_p": (0, 1),
@@ -20,8 +27,11 @@ _REAL = {
     "frequency_penalty": (-2, 2),
     "presence_penalty": (-2, 2),
 }
-_ABOVE_LEAST = {"top_p", "typical_p", "repeat_penalty"}
-_MOST_LOGPROBS = 20
+RANGES: Final[Ranges] = {**_WHOLE, **_REAL}
+"""From the least to the most that a field may be."""
+
+ABOVE_LEAST: Final = frozenset({"top_p", "typical_p", "repeat_penalty"})
+"""The fields that must be more than their least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +67,11 @@ class Sampling:
     top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _WHOLE.items():
-            _check_whole(name, getattr(self, name), least, most)
-        for name, (low, high) in _REAL.items():
-            _check_real(name, getattr(self, name), low, high)
-        if self.top_logprobs is not None:
-            _check_whole("top_logprobs", self.top_logprobs, 0, _MOST_LOGPROBS)
+        for name in _WHOLE:
+            if name != "top_logprobs" or self.top_logprobs is not None:
+                _check_whole(name, getattr(self, name))
+        for name in _REAL:
+            _check_real(name, getattr(self, name))
         if not isinstance(self.stop, tuple | list) or not all(isinstance(text, str) and text for text in self.stop):
             raise RequestError("stop", "should be a tuple of texts that are not empty")
         if not isinstance(self.logit_bias, tuple | list) or not all(map(_is_bias, self.logit_bias)):
@@ -88,15 +97,17 @@ class Sampling:
                 raise RequestError("logit_bias", f"{token} is no token of this model, ids are from 0 to {n_vocab - 1}")
 
 
-def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+def _check_whole(name: str, value: Any) -> None:
+    least, most = RANGES[name]
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise RequestError(name, f"should be a whole number from {least} to {most}")
 
 
-def _check_real(name: str, value: Any, least: float, most: float) -> None:
+def _check_real(name: str, value: Any) -> None:
+    least, most = RANGES[name]
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
-    if not isfinite(number) or not least <= number <= most or (name in _ABOVE_LEAST and number == least):
-        above = f"above {least}" if name in _ABOVE_LEAST else f"from {least}"
+    if not isfinite(number) or not least <= number <= most or (name in ABOVE_LEAST and number == least):
+        above = f"above {least}" if name in ABOVE_LEAST else f"from {least}"
         raise RequestError(name, f"should be a number {above}" + (f" to {most}" if most < inf else ""))
 
 

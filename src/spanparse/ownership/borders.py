@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress, count
-from operator import attrgetter, ne
-from typing import Final
+from operator import ne
 
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import (
@@ -26,9 +25,8 @@ from spanparse.ownership.markers import (
     names_role,
     turns_end,
 )
-from spanparse.ownership.segments import PREAMBLE, Segment, lead_end, split_at
+from spanparse.ownership.segments import PREAMBLE, Segment, get_owner, lead_end, split_at
 
-_OWNER: Final = attrgetter("owner")
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
 
@@ -193,7 +191,7 @@ def hand_on_headers(
             and owner >= 0
             and last[before] == place
             and result[-1].is_own
-            and not _is_header(text, segments[place], openings)
+            and not is_header(text, segments[place], openings)
         ):
             lead = _lead(text, segments, place)
             if any(start in lead for start in starts):
@@ -205,7 +203,7 @@ def hand_on_headers(
 
 def _borders(segments: Sequence[Segment]) -> list[int]:
     """The places of segments that have another owner than the one before."""
-    owners = [*map(_OWNER, segments)]
+    owners = [*map(get_owner, segments)]
     return [*compress(count(1), map(ne, owners, owners[1:]))]
 
 
@@ -268,7 +266,7 @@ def _names_only(text: str, border: int, starts: frozenset[str], role: str, other
     return names_role(marker, role) and not names_role(marker, other)
 
 
-def _is_header(text: str, segment: Segment, starts: tuple[str, ...]) -> bool:
+def is_header(text: str, segment: Segment, starts: tuple[str, ...]) -> bool:
     """Whether a text of the template's own begins with a start marker."""
     return segment.origin.literal and text.startswith(starts, segment.start, segment.end)
 
@@ -309,7 +307,7 @@ def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str
 def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
     """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
     owner, begin = segments[place].owner, segments[place].start
-    if _is_header(text, segments[place], tuple(starts)):
+    if is_header(text, segments[place], tuple(starts)):
         return begin
     behind = lead_end(segments, place, with_role=False)
     end = segments[behind - 1].end if behind > place else begin

@@ -6,10 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final, NamedTuple
 
-from spanparse.ownership.segments import Segment, lead_end
+from spanparse.ownership.segments import Segment, get_owner, lead_end
 
 CONTROL = re.compile(
     r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos|eos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
@@ -47,7 +46,6 @@ _NAMES_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
-_OWNER = attrgetter("owner")
 _SHORT = 200
 
 
@@ -61,7 +59,7 @@ class Wording(NamedTuple):
 def wording(text: str, segments: Sequence[Segment]) -> Wording:
     """The wording of `segments`, before any was given to another owner."""
     literals = [text[s.start : s.end] for s in segments if s.origin[1] and not s.is_tools]
-    owners = [*map(_OWNER, segments)]
+    owners = [*map(get_owner, segments)]
     # Of several places the one that is put in last stays, which is the first in the text.
     first = dict(zip(reversed(owners), reversed(range(len(owners))), strict=True))
     begun = [place for owner, place in first.items() if owner is not None and owner >= 0]

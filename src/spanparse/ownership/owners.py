@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
-from typing import Final, final
+from typing import final
 
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import GENERATION, NOWHERE
@@ -23,6 +22,7 @@ from spanparse.ownership.borders import (
     close_shared_turns,
     hand_back_trailers,
     hand_on_headers,
+    is_header,
     leave_default_turn,
     lend_between,
     transfer_headers,
@@ -39,7 +39,7 @@ from spanparse.ownership.markers import (
     learn_starts,
     wording,
 )
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, fall, gaps, split_at
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, fall, gaps, get_owner, split_at
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
@@ -47,7 +47,6 @@ _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
 _CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|\[/[A-Z_]{{2,30}}\])")
 _BLOCK = re.compile(r"\s*\[([A-Z_]{2,30})\]")
-_OWNER: Final = attrgetter("owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def unsettled(text: str, runs: Runs, bos: str = "") -> list[Segment]:
 
 def pieces_of(segments: Iterable[Segment]) -> list[list[Segment]]:
     """Segments that touch each other, cut where the owner changes."""
-    return [list(piece) for _, piece in groupby(segments, key=_OWNER)]
+    return [list(piece) for _, piece in groupby(segments, key=get_owner)]
 
 
 @final
@@ -216,7 +215,7 @@ def _resolve(
     if border is not None and not _leads_to(text, border, right, starts):
         border = None
     if left is not None and before >= 0 and after >= 0:
-        turn = right.start if border is None and _opens_turn(text, right, starts) else border
+        turn = right.start if border is None and is_header(text, right, tuple(starts)) else border
         if turn is not None and (blocks := _blocks_begin(text, left, gap[0].start, turn)) < turn:
             border = blocks
     if border is not None:
@@ -233,10 +232,6 @@ def _resolve(
     if before >= 0 and after >= 0 and not right.origin.literal and undecided:
         return None
     return _owned(gap, before)
-
-
-def _opens_turn(text: str, segment: Segment, starts: frozenset[str]) -> bool:
-    return segment.origin.literal and text.startswith(tuple(starts), segment.start, segment.end)
 
 
 def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:

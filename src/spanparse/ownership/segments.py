@@ -11,7 +11,6 @@ from spanparse.marks.origin import Origin
 
 PREAMBLE: Final = -1
 GENERATION_PROMPT: Final = -2
-_OWNER: Final = attrgetter("owner")
 
 
 @dataclass(slots=True)
@@ -47,6 +46,10 @@ class Segment:
         return self.origin.literal or self.origin.path[-1] == "role"
 
 
+get_owner: Final = attrgetter("owner")
+"""The owner of a segment."""
+
+
 def owner_of(piece: Sequence[Segment]) -> int:
     """The owner of a piece: segments of one owner that touch each other, each of which has one."""
     owner = piece[0].owner
@@ -61,14 +64,14 @@ def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
 
 def fall(segments: Sequence[Segment]) -> bool:
     """Whether any message has text behind that of a later one; the generation prompt and what has no owner aside."""
-    known = [owner for owner in map(_OWNER, segments) if owner is not None and owner != GENERATION_PROMPT]
+    known = [owner for owner in map(get_owner, segments) if owner is not None and owner != GENERATION_PROMPT]
     return not all(map(le, known, known[1:]))
 
 
 def gaps(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
     """The places [begin, end) of segments in a row that have no owner yet; `segments` may change in them meanwhile."""
     end = 0
-    for begin in [place for place, owner in enumerate(map(_OWNER, segments)) if owner is None]:
+    for begin in [place for place, owner in enumerate(map(get_owner, segments)) if owner is None]:
         if begin < end:
             continue
         end = begin
