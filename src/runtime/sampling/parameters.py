@@ -14,7 +14,7 @@ Ranges = dict[str, tuple[float, float]]
 
 _WHOLE: Ranges = {
     "top_k": (0, 2**31 - 1),
-    "seed": (0, 2**32 - 1),
+    "seed": (0, 2**32 - 2),  # the next one, LLAMA_DEFAULT_SEED, is another at every call
     "repeat_last_n": (0, 1 << 20),
     "top_logprobs": (0, 20),
 }

@@ -124,7 +124,7 @@ class Chat:
 
     def _regenerate(self, _: str) -> None:
         session = self._session
-        session.sampling = replace(session.sampling, seed=(session.sampling.seed + 1) % 2**32)
+        session.sampling = replace(session.sampling, seed=(session.sampling.seed + 1) % (2**32 - 1))
         self._answer(session.stream_from(session.before_answer()))
 
     def _reset(self, _: str) -> None:

@@ -27,6 +27,7 @@ from runtime import RequestError, Sampling
         ("seed", None),
         ("seed", -1),
         ("seed", 2**70),
+        ("seed", 2**32 - 1),
         ("repeat_penalty", 0),
         ("repeat_last_n", -5),
         ("frequency_penalty", 3),
