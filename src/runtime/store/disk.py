@@ -7,6 +7,7 @@ that died. The directory's own lock is held only while room is made, never while
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -57,7 +58,10 @@ class DiskTier:
         self.bytes_limit = bytes_limit
         self._problem: str | None = None
         with self._named_errors():
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except FileExistsError as error:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
             with self._locked():
                 self._make_room(0)
 
@@ -200,7 +204,8 @@ class DiskTier:
     def _opened(self, name: Name) -> Iterator[int]:
         with self._named_errors():
             try:
-                handle = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+                # A pipe under that name must not be waited for.
+                handle = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError as error:
                 raise StateRefused(str(name), "it is gone from the disk") from error
             try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, final
 
 from rich.text import Text
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from runtime import Completion, Engine, Session, Stream
 
 _PROMPT: Final = "> "
+# What stands for a byte that could not be decoded.
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")
 _HELP: Final = """\
 /regenerate    another answer to the same
 /undo          take back what you said last, and the answer
@@ -30,7 +34,12 @@ _HELP: Final = """\
 
 
 def typed_lines() -> Iterator[str]:
-    """What is entered on standard input, with line editing on a terminal; ends with the input, or Ctrl-D."""
+    """What is entered on standard input, with line editing on a terminal; ends with the input, or Ctrl-D.
+
+    Bytes that are no text in the terminal's encoding are escaped, so that the other lines are answered.
+    """
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     if not sys.stdin.isatty():
         yield from (line.rstrip("\r\n") for line in sys.stdin)
         return
@@ -80,6 +89,10 @@ class Chat:
         from runtime import RunError
 
         if not line.strip():
+            return True
+        if found := _UNDECODED.search(line):
+            byte = ord(found[0]) - 0xDC00
+            self._complain(f"a line that is no text in {sys.stdin.encoding}: byte 0x{byte:02x} at {found.start()}")
             return True
         name, _, rest = line.strip().partition(" ")
         if name == "/quit":

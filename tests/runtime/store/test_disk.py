@@ -121,6 +121,14 @@ def test_a_file_of_another_length_is_set_aside(tier, length):
     assert files(tier) == [f"{name}.state.refused"]
 
 
+def test_a_pipe_under_the_name_of_a_state_is_set_aside_and_not_waited_for(tier):
+    name = make_record(1).name
+    os.mkfifo(tier.directory / f"{name}.state")
+    with pytest.raises(StateRefused):
+        tier.load(name, fresh)
+    assert files(tier) == [f"{name}.state.refused"]
+
+
 def test_a_flipped_bit_anywhere_is_found_and_the_file_set_aside(tmp_path):
     rng = np.random.default_rng(0)
     tier = DiskTier(tmp_path, bytes_limit=1 << 20)
@@ -193,6 +201,8 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(TierError, match=r"file/states: Not a directory"):
         DiskTier(tmp_path / "file" / "states", bytes_limit=1)
+    with pytest.raises(TierError, match=r"file: Not a directory"):
+        DiskTier(tmp_path / "file", bytes_limit=1)
 
 
 def test_only_the_owner_can_read_states(tier):

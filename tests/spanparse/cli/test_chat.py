@@ -162,6 +162,14 @@ def test_lines_are_read_from_a_pipe(cli: Run) -> None:
     assert cli("run", "hybrid", *FAST, stdin=b"").code == 0
 
 
+def test_a_line_from_a_pipe_that_is_no_text_is_named_and_the_others_are_answered(cli: Run) -> None:
+    found = cli("run", "hybrid", *FAST, "--stats", stdin=b"Hel\xfflo\nHello\n")
+    assert found.code == 1
+    assert found.err.startswith("spanparse: a line that is no text in ")
+    assert found.err.endswith(": byte 0xff at 3\n")
+    assert "prompt 11 tokens: " in found.out.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
