@@ -5,23 +5,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
 from spanparse.families import Family
 from spanparse.ownership.layout import Layouts
 from spanparse.ownership.notes import displaced_messages
-from spanparse.ownership.owners import Ownership
 from spanparse.ownership.parts import preamble_parts, prompt_parts
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, owners_of
+from spanparse.ownership.pieces import Ownership, Pieces
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment
 from spanparse.ownership.turns import Turns, find_turns
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
-from spanparse.trail import Head, Marking, Trail, rises
+from spanparse.trail import Marking, Trail, messages_changed, pieces_kept
 
 _new = tuple.__new__
 _START: Final = itemgetter(0)
-_Pieces = Sequence[Sequence[Segment]]
 _LEADING: Final = ("system", "developer")
 _BARRIERS: Final[Mapping[str, BarrierKind]] = {
     "system": "system_start",
@@ -41,19 +39,19 @@ class Doubts:
 
 
 def assemble(
-    marking: Marking, family: Family, ownership: Ownership, doubts: Doubts, head: Head | None, *, has_tools: bool
+    marking: Marking, family: Family, ownership: Ownership, doubts: Doubts, trail: Trail | None, *, has_tools: bool
 ) -> Rendering:
-    """The rendering of `marking`, whose pieces `ownership` tells; messages that `head` covers are taken from there.
+    """The rendering of `marking`, whose pieces `ownership` tells; what is as in `trail` is taken over from there.
 
     `has_tools` says whether the request has any. Nothing that the caller may change is looked at any more.
     """
-    order = owners_of(ownership.pieces)
-    generated = [piece for piece, owner in zip(ownership.pieces, order, strict=True) if owner == GENERATION_PROMPT]
-    generation = Piece(generated[0][0].start, generated[-1][-1].end) if generated else None
+    last = ownership.begins[-1] if ownership.begins else None
+    is_asked = last is not None and last.owner == GENERATION_PROMPT
+    generation = Piece(last.offset, len(marking.text)) if last is not None and is_asked else None
     reason = doubts.everywhere or next((doubts.messages[index] for index in sorted(doubts.messages)), None)
 
     def described() -> dict[str, Any]:
-        return _described(marking, ownership, order, generation, doubts, head, has_tools=has_tools)
+        return _described(marking, ownership, generation, doubts, trail, has_tools=has_tools)
 
     return Rendering.begun(
         described,
@@ -68,54 +66,67 @@ def assemble(
 def _described(
     marking: Marking,
     ownership: Ownership,
-    order: Sequence[int],
     generation: Piece | None,
     doubts: Doubts,
-    head: Head | None,
+    trail: Trail | None,
     *,
     has_tools: bool,
 ) -> dict[str, Any]:
     """The fields of a rendering that say what its pieces are."""
-    text, pieces = marking.text, ownership.pieces
-    shown = [piece for piece, owner in zip(pieces, order, strict=True) if owner >= 0]
+    text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(ownership)
+    kept = pieces_kept(trail, marking, ownership) if trail else 0
+    shown = [place for place, owner in enumerate(order) if owner >= 0]
+    owners = [order[place] for place in shown]
+    known = trail.turns.markers[: bisect_left(shown, kept)] if trail else ()
     prompt = text[generation.start :] if generation else ""
-    known = head.trail.turns.markers[: head.shown] if head else ()
-    turns = find_turns(text, shown, ownership.starts, marking.roles, prompt, known)
-    if head and not turns.agrees(head.trail.turns, head.message):
-        head = None
-    messages = _messages(marking, pieces, order, turns, doubts, head)
-    preamble = head.trail.preamble if head else _preamble(text, pieces, order, marking.bos)
-    system_end = _system_end(pieces, order, messages, preamble)
-    barriers = _barriers(pieces, order, marking.roles, system_end, head)
-    caller_text = _caller_text(pieces, head)
-    trail = None
-    if not doubts.everywhere and not doubts.messages and not ownership.rendered and rises(order):
-        trail = Trail(marking, ownership, order, turns, messages, preamble, barriers, caller_text, system_end)
+    turns = find_turns(text, owners, lambda at: pieces[shown[at]], ownership.starts, roles, prompt, known)
+    displaced = displaced_messages(list(dict.fromkeys(owners)))
+    taken: Mapping[int, MessageSpan] = {}
+    if trail:
+        changed = messages_changed(trail, marking, ownership, turns, displaced, kept)
+        taken = {index: span for index, span in enumerate(trail.messages) if index not in changed}
+    messages = _messages(marking, pieces, order, turns, displaced, doubts, taken)
+    preamble = _preamble(marking, pieces, order)
+    system_end = _system_end(ownership, messages, preamble)
+    barriers = _barriers(ownership, roles, system_end, trail, kept)
+    caller_text = _caller_text(ownership, trail, kept)
+    new_trail = None
+    if not doubts.everywhere and not doubts.messages:
+        new_trail = Trail(marking, ownership, turns, displaced, messages, preamble, barriers, caller_text, system_end)
     return {
         "preamble": preamble,
         "messages": messages,
         "barriers": barriers,
         "system_end": system_end,
         "caller_text": caller_text,
-        "notes": ("tools dropped",) if has_tools and not _shows_tools(pieces) else (),
+        "notes": ("tools dropped",) if has_tools and not _shows_tools(ownership) else (),
         "generation_parts": prompt_parts(text, *generation) if generation else (),
-        "_trail": trail,
+        "_trail": new_trail,
     }
 
 
 def _messages(
-    marking: Marking, pieces: _Pieces, order: Sequence[int], turns: Turns, doubts: Doubts, head: Head | None
+    marking: Marking,
+    pieces: Pieces,
+    order: Sequence[int],
+    turns: Turns,
+    displaced: Mapping[int, str],
+    doubts: Doubts,
+    taken: Mapping[int, MessageSpan],
 ) -> tuple[MessageSpan, ...]:
     owned: dict[int, list[Sequence[Segment]]] = {}
-    for place in range(head.pieces if head else 0, len(pieces)):
-        if order[place] >= 0:
-            owned.setdefault(order[place], []).append(pieces[place])
-    layouts = Layouts(marking.text, displaced_messages(list(owned)))
-    messages = list(head.trail.messages[: head.message]) if head else []
-    for index in range(len(messages), len(marking.said)):
+    for place, owner in enumerate(order):
+        if owner >= 0 and owner not in taken:
+            owned.setdefault(owner, []).append(pieces[place])
+    layouts = Layouts(marking.text, displaced)
+    messages = []
+    for index, said in enumerate(marking.said):
+        if index in taken:
+            messages.append(taken[index])
+            continue
         mine = owned.get(index, ())
         parts, notes = layouts.describe(
-            index, marking.said[index], mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
+            index, said, mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
         )
         if index in turns.merged:
             notes = ("merged", *notes)
@@ -125,19 +136,17 @@ def _messages(
     return tuple(messages)
 
 
-def _preamble(text: str, pieces: _Pieces, order: Sequence[int], bos: str) -> Preamble:
-    before = [s for piece, owner in zip(pieces, order, strict=True) if owner == PREAMBLE for s in piece]
+def _preamble(marking: Marking, pieces: Pieces, order: Sequence[int]) -> Preamble:
+    before = [segment for place, owner in enumerate(order) if owner == PREAMBLE for segment in pieces[place]]
     if not before:
         return Preamble(0, 0)
-    return Preamble(before[0].start, before[-1].end, preamble_parts(before, text, bos))
+    return Preamble(before[0].start, before[-1].end, preamble_parts(before, marking.text, marking.bos))
 
 
-def _system_end(
-    pieces: _Pieces, order: Sequence[int], messages: Sequence[MessageSpan], preamble: Preamble
-) -> int | None:
+def _system_end(ownership: Ownership, messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
     """The later end of the system texts in front of the conversation and of the tools block, wherever that stands."""
     end = None
-    for piece, owner in zip(pieces, order, strict=True):
+    for place, owner in enumerate(ownership.order):
         if owner == PREAMBLE:
             shown = any(part.kind != "bos" for part in preamble.parts)
         else:
@@ -145,7 +154,7 @@ def _system_end(
             if not shown:
                 break
         if shown:
-            end = piece[-1].end
+            end = ownership.end(place)
     ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
     for message in messages:
         if message.role not in _LEADING:
@@ -155,13 +164,12 @@ def _system_end(
 
 
 def _barriers(
-    pieces: _Pieces, order: Sequence[int], roles: Sequence[str], system_end: int | None, head: Head | None
+    ownership: Ownership, roles: Sequence[str], system_end: int | None, trail: Trail | None, kept: int
 ) -> tuple[Barrier, ...]:
     barriers: list[Barrier] = []
-    if head and head.trail.system_end == system_end:
-        barriers += head.trail.barriers[: head.pieces - 1]
-    for place in range(len(barriers) + 1, len(pieces)):
-        offset, owner = pieces[place][0].start, order[place]
+    if trail and trail.system_end == system_end:
+        barriers += trail.barriers[: max(0, kept - 1)]
+    for offset, _, owner in ownership.begins[len(barriers) + 1 :]:
         if owner == GENERATION_PROMPT:
             kind: BarrierKind = "generation_prompt"
         elif owner == PREAMBLE:
@@ -174,29 +182,29 @@ def _barriers(
     return tuple(barriers)
 
 
-def _caller_text(pieces: _Pieces, head: Head | None) -> tuple[Piece, ...]:
+def _caller_text(ownership: Ownership, trail: Trail | None, kept: int) -> tuple[Piece, ...]:
     """Ranges whose characters came from fields other than a role."""
     ranges: list[Piece] = []
     begin = end = -1
-    if head:
-        border = pieces[head.pieces][0].start
-        ranges += head.trail.caller_text[: bisect_left(head.trail.caller_text, border, key=_START)]
+    place = 0
+    if trail and kept:
+        border, place, _ = ownership.begins[kept]
+        ranges += trail.caller_text[: bisect_left(trail.caller_text, border, key=_START)]
         if ranges:
             begin, end = ranges.pop()
             end = min(end, border)
-    for segment in chain.from_iterable(pieces[head.pieces if head else 0 :]):
-        path, literal, _ = segment.origin
+    for start, stop, (path, literal, _), _ in ownership.runs[place:]:
         if literal or path[-1] == "role":
             continue
-        if segment.start != end:
+        if start != end:
             if end > begin:
                 ranges.append(_new(Piece, (begin, end)))
-            begin = segment.start
-        end = segment.end
+            begin = start
+        end = stop
     if end > begin:
         ranges.append(Piece(begin, end))
     return tuple(ranges)
 
 
-def _shows_tools(pieces: _Pieces) -> bool:
-    return any(segment.is_tools for piece in pieces for segment in piece)
+def _shows_tools(ownership: Ownership) -> bool:
+    return any(path and path[0] == "tools" for _, _, (path, _, _), _ in ownership.runs)

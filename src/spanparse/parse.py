@@ -15,14 +15,15 @@ from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Run
 from spanparse.nesting import check_request
-from spanparse.ownership.owners import Ownership, assign_owners
+from spanparse.ownership.owners import assign_owners
+from spanparse.ownership.pieces import Ownership
 from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
 from spanparse.rendering.cursor import Findings, Limits
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
-from spanparse.trail import Head, Marking, grown_ownership, head_of, said_by
+from spanparse.trail import Marking, said_by
 
 _ORIGIN: Final = itemgetter(2)
 
@@ -89,15 +90,10 @@ def parse_request(
     def shown_without(index: int) -> int | None:
         return _shown_without(index, plain, template, request, limits)
 
-    head = ownership = None
-    if previous is not None and previous._trail is not None and reason is None and not findings.unmarked:
-        head = head_of(previous._trail, marking)
-    if head is not None:
-        ownership = grown_ownership(head, marking, family.starts, shown_without)
-    if ownership is None:
-        head, ownership = None, assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
-    doubts = _doubts(text, request, ownership, reason, findings.unmarked, head)
-    return assemble(marking, family, ownership, doubts, head, has_tools=bool(request.tools))
+    ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
+    doubts = _doubts(text, request, ownership, reason, findings.unmarked)
+    trail = None if previous is None else previous._trail
+    return assemble(marking, family, ownership, doubts, trail, has_tools=bool(request.tools))
 
 
 def _marked(
@@ -198,12 +194,11 @@ def _doubts(
     ownership: Ownership,
     reason: str | None,
     unmarked: Sequence[str],
-    head: Head | None,
 ) -> Doubts:
     found: dict[int, str] = dict.fromkeys(ownership.unclear, "owner-unclear")
     for index in lost_messages(text, request, unmarked):
         found[index] = "origin-lost"
-    for run in misplaced_runs(text, request, head.at if head else 0):
+    for run in misplaced_runs(text, request):
         if run.origin.message is not None:
             found[run.origin.message] = "origin-mismatch"
     return Doubts(reason, found)

@@ -6,8 +6,6 @@ Each message owns its own header and trailer, whichever iteration of the templat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress, count
-from operator import ne
 
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import (
@@ -25,7 +23,7 @@ from spanparse.ownership.markers import (
     names_role,
     turns_end,
 )
-from spanparse.ownership.segments import PREAMBLE, Segment, get_owner, lead_end, split_at
+from spanparse.ownership.segments import PREAMBLE, Segment, changes_of, get_owner, lead_end, split_at
 
 _BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
 
@@ -203,8 +201,7 @@ def hand_on_headers(
 
 def _borders(segments: Sequence[Segment]) -> list[int]:
     """The places of segments that have another owner than the one before."""
-    owners = [*map(get_owner, segments)]
-    return [*compress(count(1), map(ne, owners, owners[1:]))]
+    return changes_of([*map(get_owner, segments)])
 
 
 def _hand_on(

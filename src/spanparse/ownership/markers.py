@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from spanparse.ownership.segments import Segment, get_owner, lead_end
+from spanparse.marks.marked import Runs
+from spanparse.ownership.segments import Segment
 
 CONTROL = re.compile(
     r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos|eos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
@@ -50,26 +51,38 @@ _SHORT = 200
 
 
 class Wording(NamedTuple):
-    """What a template writes itself: how often each text, and how often each lead that a message begins with."""
+    """What a template writes itself: its texts, and the leads that messages begin with."""
 
-    literals: Counter[str]
-    leads: Counter[str]
-
-
-def wording(text: str, segments: Sequence[Segment]) -> Wording:
-    """The wording of `segments`, before any was given to another owner."""
-    literals = [text[s.start : s.end] for s in segments if s.origin[1] and not s.is_tools]
-    owners = [*map(get_owner, segments)]
-    # Of several places the one that is put in last stays, which is the first in the text.
-    first = dict(zip(reversed(owners), reversed(range(len(owners))), strict=True))
-    begun = [place for owner, place in first.items() if owner is not None and owner >= 0]
-    return Wording(Counter(literals), Counter(_lead(text, segments, place) for place in begun))
+    literals: AbstractSet[str]
+    leads: AbstractSet[str]
 
 
-def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
+def wording(text: str, runs: Runs, owners: Sequence[int | None], changes: Sequence[int]) -> Wording:
+    """The wording of `runs`, which have `owners` before any was given to another, and others from `changes` on."""
+    begun: dict[int | None, int] = {}
+    for place in (0, *changes) if owners else ():
+        begun.setdefault(owners[place], place)
+    leads = {_lead(text, runs, owners, place) for owner, place in begun.items() if owner is not None and owner >= 0}
+    return Wording(literals_of(text, runs), leads)
+
+
+def literals_of(text: str, runs: Runs) -> set[str]:
+    """The texts that a template writes itself, what it writes for tools aside."""
+    return {
+        text[start:end]
+        for start, end, (path, literal, message), _ in runs
+        if literal and (message is not None or not path or path[0] != "tools")
+    }
+
+
+def _lead(text: str, runs: Runs, owners: Sequence[int | None], place: int) -> str:
     """The template's text that the message at `place` begins with."""
-    end = lead_end(segments, place, with_role=False)
-    return text[segments[place].start : segments[end - 1].end] if end > place else ""
+    owner, begin = owners[place], runs[place].start
+    end = begin
+    while place < len(runs) and owners[place] == owner and runs[place].origin.literal:
+        end = runs[place].end
+        place += 1
+    return text[begin:end]
 
 
 def learn_starts(text: str, words: Wording) -> frozenset[str]:
@@ -305,11 +318,10 @@ class Openers:
     """What the template's own text opens, so that it can be told what a closing marker closes.
 
     `literals` gives all that the template writes itself; it is asked at the first marker that may close something.
-    `answers` says of each marker asked about whether the template opens what it closes.
     """
 
     def __init__(self, text: str, literals: Callable[[], Iterable[str]]) -> None:
-        self.answers: dict[str, bool] = {}
+        self._answers: dict[str, bool] = {}
         self._text = text
         self._literals = literals
         self._written: str | None = None
@@ -331,13 +343,13 @@ class Openers:
 
     def opens(self, marker: str) -> bool:
         """Whether the template opens what `marker` closes."""
-        answer = self.answers.get(marker)
+        answer = self._answers.get(marker)
         if answer is None:
             if self._written is None:
                 self._written = "\n".join(sorted(set(self._literals())))
                 self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
             answer = _name(marker) in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
-            self.answers[marker] = answer
+            self._answers[marker] = answer
         return answer
 
 

@@ -10,14 +10,12 @@ that the template's own loop writes in front of its messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import groupby
 from typing import final
 
 from spanparse.marks.marked import Runs
-from spanparse.marks.origin import GENERATION, NOWHERE
+from spanparse.marks.origin import GENERATION, NOWHERE, Run
 from spanparse.ownership.borders import (
     close_shared_turns,
     hand_back_trailers,
@@ -31,15 +29,26 @@ from spanparse.ownership.markers import (
     CONTROL,
     ROLE_WORD,
     Openers,
-    Wording,
     ends_turn,
     has_words,
     is_closing,
     last_start,
     learn_starts,
+    literals_of,
     wording,
 )
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, fall, gaps, get_owner, split_at
+from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of
+from spanparse.ownership.segments import (
+    GENERATION_PROMPT,
+    PREAMBLE,
+    Segment,
+    changes_of,
+    fall,
+    gaps,
+    get_owner,
+    split_at,
+)
+from spanparse.ownership.stretches import Stretches
 
 # Markers that stand right in front of another make one header with it: `<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>`.
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
@@ -47,23 +56,6 @@ _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
 _CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|\[/[A-Z_]{{2,30}}\])")
 _BLOCK = re.compile(r"\s*\[([A-Z_]{2,30})\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """Pieces that tile the text, each of segments with one owner, and the start-of-turn markers that were used.
-
-    `unclear` holds the messages whose border with a neighbour no rule decides. `rendered` says that a render was asked
-    where a border is. `wording` is what the template writes itself, None if nobody asked. `opened` says of markers that
-    close something whether the template opens it.
-    """
-
-    pieces: list[list[Segment]]
-    starts: frozenset[str]
-    unclear: frozenset[int]
-    rendered: bool
-    wording: Wording | None
-    opened: Mapping[str, bool]
 
 
 def assign_owners(
@@ -80,44 +72,57 @@ def assign_owners(
     text if there is one. `shown_without(k)` tells how many characters of the text stay without message k and those
     after it, None if that cannot be rendered; it is asked only where no marker decides.
     """
-    segments = unsettled(text, runs, bos)
-    starts, words = frozenset(known_starts), None
-    if not starts:
-        words = wording(text, segments)
-        starts = learn_starts(text, words)
-    settlement = Settlement(text, roles, starts, bos, shown_without)
-    settled = leave_default_turn(text, settlement.settle(segments), starts)
-    return settlement.ownership(pieces_of(settled), words)
+    runs, owners = _opened_with_bos(runs, first_owners(runs), len(bos) if text.startswith(bos) else 0)
+    changes = changes_of(owners)
+    starts = frozenset(known_starts) or learn_starts(text, wording(text, runs, owners, changes))
+    settlement = Settlement(text, roles, starts, bos, shown_without, partial(literals_of, text, runs))
+    begins = Stretches(text, runs, owners, changes, roles, tuple(starts), settlement.settle).begins()
+    return Ownership(runs, _without_default_turn(text, runs, begins, starts), starts, frozenset(settlement.unclear))
 
 
-def unsettled(text: str, runs: Runs, bos: str = "") -> list[Segment]:
-    """Segments of `runs`, whose owners are what the runs themselves say; the text opens with `bos`, if given.
+def first_owners(runs: Runs) -> list[int | None]:
+    """The owners that runs show by themselves.
 
     What stands inside the text that the template writes for one message, such as a variable, is that message's too.
     """
-    segments = [
-        Segment(start, end, origin, source, GENERATION_PROMPT if origin is GENERATION else origin[2])
-        for start, end, origin, source in runs
-    ]
-    for begin, end in gaps(segments):
-        around = segments[max(0, begin - 1) : end + 1]
-        owner = around[0].owner
-        if owner is not None and owner == around[-1].owner and all(segment.is_own for segment in around):
-            for segment in around:
-                segment.owner = owner
-    return _open_with_bos(segments, len(bos) if text.startswith(bos) else 0)
+    owners = [GENERATION_PROMPT if run[2] is GENERATION else run[2][2] for run in runs]
+    for begin, end in gaps(owners):
+        owner = owners[begin - 1] if begin else None
+        if owner is None or end == len(owners) or owners[end] != owner:
+            continue
+        if all(
+            literal and not (path and path[0] == "tools") for _, _, (path, literal, _), _ in runs[begin - 1 : end + 1]
+        ):
+            owners[begin:end] = [owner] * (end - begin)
+    return owners
 
 
-def pieces_of(segments: Iterable[Segment]) -> list[list[Segment]]:
-    """Segments that touch each other, cut where the owner changes."""
-    return [list(piece) for _, piece in groupby(segments, key=get_owner)]
+def _opened_with_bos(runs: Runs, owners: list[int | None], size: int) -> tuple[Runs, list[int | None]]:
+    """The beginning-of-sequence text is the preamble's, even where a loop writes it in front of its first message."""
+    if not size or owners[0] is None or not runs[0].origin.literal:
+        return runs, owners
+    _, end, origin, _ = runs[0]
+    bos = Run(0, min(size, end), NOWHERE, -1)
+    if end <= size:
+        return (bos, *runs[1:]), [PREAMBLE, *owners[1:]]
+    return (bos, Run(size, end, origin, -1), *runs[1:]), [PREAMBLE, *owners]
+
+
+def _without_default_turn(text: str, runs: Runs, begins: list[Begin], starts: frozenset[str]) -> list[Begin]:
+    """`begins` without the turn that a template writes in front of the first message's own."""
+    first = next((place for place, begin in enumerate(begins) if begin.owner >= 0), None)
+    if first is None:
+        return begins
+    pieces = Pieces(Ownership(runs, begins, starts, frozenset()))
+    left = leave_default_turn(text, [segment for place in range(first + 1) for segment in pieces[place]], starts)
+    return [*begins_of(left, runs), *begins[first + 1 :]]
 
 
 @final
 class Settlement:
     """Gives segments to owners, as the rules for neighbours say; none of them needs more of the text than is at hand.
 
-    `literals` gives what the template writes itself, if that is more than stands in the segments.
+    `literals` gives what the template writes itself. `unclear` collects messages whose border no rule decides.
     """
 
     def __init__(
@@ -127,35 +132,37 @@ class Settlement:
         starts: frozenset[str],
         bos: str,
         shown_without: Callable[[int], int | None],
-        literals: Callable[[], Iterable[str]] | None = None,
+        literals: Callable[[], Iterable[str]],
     ) -> None:
+        self.unclear: set[int] = set()
         self._text = text
         self._roles = roles
         self._starts = starts
         self._bos = bos
         self._shown_without = shown_without
-        # No method of its own: what refers to itself waits for the garbage collector.
-        self._handed_on: list[Segment] = []
-        self.openers = Openers(text, literals or partial(_literals, text, self._handed_on))
-        self._unclear: set[int] = set()
+        self._openers = Openers(text, literals)
         self._rendered = False
 
-    def ownership(self, pieces: list[list[Segment]], words: Wording | None) -> Ownership:
-        """What came of it."""
-        unclear = frozenset(self._unclear)
-        return Ownership(pieces, self._starts, unclear, self._rendered, words, self.openers.answers)
+    def settle(self, segments: list[Segment]) -> tuple[list[Segment], bool]:
+        """`segments`, which are changed, with an owner each, and whether that depends on nothing but their looks."""
+        unclear, self.unclear, self._rendered = self.unclear, set(), False
+        settled = self._settled(segments)
+        is_general = not self.unclear and not self._rendered
+        self.unclear |= unclear
+        return settled, is_general
 
-    def settle(self, segments: list[Segment]) -> list[Segment]:
-        """`segments`, which are changed, with an owner each."""
+    def _settled(self, segments: list[Segment]) -> list[Segment]:
         text, starts = self._text, self._starts
+        owners = [*map(get_owner, segments)]
         # Where no message stands inside another, there is nothing to sort out between the two.
-        nested = fall(segments)
+        nested = fall(owners)
         if nested:
             lend_between(text, segments)
             transfer_headers(segments)
+            owners = [*map(get_owner, segments)]
         resolved: list[Segment] = []
         at = 0
-        for begin, end in gaps(segments):
+        for begin, end in gaps(owners):
             resolved += segments[at:begin]
             left = resolved[-1] if resolved else None
             right = segments[end] if end < len(segments) else None
@@ -165,8 +172,8 @@ class Settlement:
         resolved += segments[at:]
         if nested:
             close_shared_turns(resolved)
-        self._handed_on[:] = hand_on_headers(text, resolved, starts, self._roles, self._unclear)
-        return hand_back_trailers(text, self._handed_on, starts, self.openers)
+        resolved = hand_on_headers(text, resolved, starts, self._roles, self.unclear)
+        return hand_back_trailers(text, resolved, starts, self._openers)
 
     def _by_render(self, gap: list[Segment], left: Segment | None, right: Segment | None) -> list[Segment]:
         """Split `gap` where a render without the message behind it ends to be the same."""
@@ -177,24 +184,9 @@ class Settlement:
         self._rendered = True
         border = self._shown_without(right.owner) if right.owner > left.owner else None
         if border is None or not gap[0].start <= border <= gap[-1].end:
-            self._unclear.update((left.owner, right.owner))
+            self.unclear.update((left.owner, right.owner))
             return _owned(gap, left.owner)
         return split_at(gap, border, left.owner, right.owner)
-
-
-def _literals(text: str, segments: Sequence[Segment]) -> Iterable[str]:
-    return {text[s.start : s.end] for s in segments if s.is_own}
-
-
-def _open_with_bos(segments: list[Segment], size: int) -> list[Segment]:
-    """The beginning-of-sequence text is the preamble's, even where a loop writes it in front of its first message."""
-    if not size or segments[0].owner is None or not segments[0].origin.literal:
-        return segments
-    first, *rest = segments
-    bos = Segment(0, min(size, first.end), NOWHERE, -1, PREAMBLE)
-    if first.end <= size:
-        return [bos, *rest]
-    return [bos, Segment(size, first.end, first.origin, -1, first.owner), *rest]
 
 
 def _resolve(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, le
+from itertools import compress, count
+from operator import attrgetter, le, ne
 from typing import Final
 
 from spanparse.marks.origin import Origin
@@ -57,25 +58,27 @@ def owner_of(piece: Sequence[Segment]) -> int:
     return owner
 
 
-def owners_of(pieces: Sequence[Sequence[Segment]]) -> list[int]:
-    """The owner of each piece."""
-    return [owner_of(piece) for piece in pieces]
+def changes_of(owners: Sequence[int | None]) -> list[int]:
+    """The places whose owner is another than the one before."""
+    return [*compress(count(1), map(ne, owners, owners[1:]))]
 
 
-def fall(segments: Sequence[Segment]) -> bool:
+def fall(owners: Iterable[int | None]) -> bool:
     """Whether any message has text behind that of a later one; the generation prompt and what has no owner aside."""
-    known = [owner for owner in map(get_owner, segments) if owner is not None and owner != GENERATION_PROMPT]
+    known = [owner for owner in owners if owner is not None and owner != GENERATION_PROMPT]
     return not all(map(le, known, known[1:]))
 
 
-def gaps(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
-    """The places [begin, end) of segments in a row that have no owner yet; `segments` may change in them meanwhile."""
+def gaps(owners: Sequence[int | None]) -> Iterator[tuple[int, int]]:
+    """The places [begin, end) in a row that have no owner."""
+    if None not in owners:
+        return
     end = 0
-    for begin in [place for place, owner in enumerate(map(get_owner, segments)) if owner is None]:
+    for begin in [place for place, owner in enumerate(owners) if owner is None]:
         if begin < end:
             continue
         end = begin
-        while end < len(segments) and segments[end].owner is None:
+        while end < len(owners) and owners[end] is None:
             end += 1
         yield begin, end
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from spanparse.ownership.markers import RESULT_ROLES, has_marker, names_role, turns_end
-from spanparse.ownership.segments import Segment, lead_end, owner_of
+from spanparse.ownership.segments import Segment, lead_end
 
 _LEADING: Final = frozenset({"system", "developer"})
 
@@ -32,15 +32,16 @@ class Turns(NamedTuple):
 
 def find_turns(
     text: str,
-    pieces: Sequence[Sequence[Segment]],
+    owners: Sequence[int],
+    piece: Callable[[int], Sequence[Segment]],
     starts: frozenset[str],
     roles: Sequence[str],
     generation: str,
     known: Sequence[str | None] = (),
 ) -> Turns:
-    """Group message pieces, given in text order, into turns; `generation` is the generation prompt's text.
+    """Group the pieces of `owners`, in text order, into turns; `generation` is the generation prompt's text.
 
-    `known` are the markers of the first pieces, as far as they are known.
+    `piece` gives one by its place. `known` are the markers of the first ones, as far as they are known.
 
     A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
     whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
@@ -49,20 +50,17 @@ def find_turns(
     inside the assistant's turn (Gemma 4), unless that is ended in front of it. Without any known marker every message
     is a turn.
     """
-    owners = [owner_of(piece) for piece in pieces]
     ordered = sorted(starts)
-    markers = first = [*known, *(_start_of(text, piece, ordered) for piece in pieces[len(known) :])]
-    ended = cache(lambda place: place > 0 and _ends_turn(text, pieces[place - 1]))
-    opened = {
-        at for at in range(1, len(pieces)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[at - 1])
-    }
+    markers = first = [*known, *(_start_of(text, piece(at), ordered) for at in range(len(known), len(owners)))]
+    ended = cache(lambda at: at > 0 and _ends_turn(text, piece(at - 1)))
+    opened = {at for at in range(1, len(owners)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, piece(at - 1))}
     inside: set[str] = set()
     while True:
         # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.
         with_marker: set[str] = set()
-        for owner, piece, marker in zip(owners, pieces, markers, strict=True):
+        for at, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
             role = roles[owner]
-            if marker and role not in with_marker and (not _calls_first(piece) or names_role(marker, role)):
+            if marker and role not in with_marker and (not _calls_first(piece(at)) or names_role(marker, role)):
                 with_marker.add(role)
         if any(start in generation for start in starts - inside):
             with_marker.add("assistant")
@@ -81,8 +79,8 @@ def find_turns(
         inside |= found
         ordered = sorted(starts - inside)
         markers = [
-            marker if marker not in inside or ended(place) else _start_of(text, piece, ordered, inside)
-            for place, (marker, piece) in enumerate(zip(first, pieces, strict=True))
+            marker if marker not in inside or ended(at) else _start_of(text, piece(at), ordered, inside)
+            for at, marker in enumerate(first)
         ]
     members = [[owners[place] for place in turn] for turn in turns]
     opens = frozenset(turn[0] for turn in members)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanparse.marks.origin import Origin
+from spanparse.marks.marked import Runs
+from spanparse.marks.origin import Origin, Run
 from spanparse.ownership.markers import (
     Openers,
     chain_begin,
@@ -13,25 +14,29 @@ from spanparse.ownership.markers import (
     is_opening,
     is_turn,
     learn_starts,
+    literals_of,
     names_role,
     turns_end,
     wording,
 )
-from spanparse.ownership.segments import Segment
+from spanparse.ownership.segments import changes_of
 
 
-def written(*pieces: tuple[int, str]) -> tuple[str, list[Segment]]:
-    """A text and the literal segments that write it: (message, text) in order; an upper-case piece is a field."""
-    text, segments = "", []
+def written(*pieces: tuple[int, str]) -> tuple[str, Runs]:
+    """A text and the runs that tile it: (message, text) in order; an upper-case piece is a field."""
+    text, runs = "", []
     for message, piece in pieces:
         origin = Origin(("messages", message, "content")) if piece.isupper() else Origin(("messages", message), True)
-        segments.append(Segment(len(text), len(text) + len(piece), origin, -1, message))
+        runs.append(Run(len(text), len(text) + len(piece), origin, -1))
         text += piece
-    return text, segments
+    return text, tuple(runs)
 
 
-def literals_of(text: str, segments: list[Segment]) -> set[str]:
-    return {text[s.start : s.end] for s in segments if s.origin.literal}
+def starts_of(*pieces: tuple[int, str]) -> frozenset[str]:
+    """The start markers learned from a text that is `written` so."""
+    text, runs = written(*pieces)
+    owners = [message for message, _ in pieces]
+    return learn_starts(text, wording(text, runs, owners, changes_of(owners)))
 
 
 @pytest.mark.parametrize(
@@ -60,52 +65,47 @@ def test_markers_that_open_are_not_taken_for_closing_ones(marker: str) -> None:
 
 
 def test_the_marker_behind_a_closing_one_is_the_start() -> None:
-    text, segments = written((0, "<|a|>"), (0, "X"), (1, "<|x_end|>\n<|a|>"), (1, "Y"))
-    assert learn_starts(text, wording(text, segments)) == {"<|a|>"}
+    assert starts_of((0, "<|a|>"), (0, "X"), (1, "<|x_end|>\n<|a|>"), (1, "Y")) == {"<|a|>"}
 
 
 def test_plain_words_serve_as_a_start_where_there_are_no_markers() -> None:
-    text, segments = written((0, "USER SAYS: "), (0, "X"))
-    segments[0] = Segment(0, 11, Origin(("messages", 0), True), -1, 0)
-    assert learn_starts(text, wording(text, segments)) == {"USER SAYS:"}
+    assert starts_of((0, "User says: "), (0, "X")) == {"User says:"}
 
 
 def test_a_marker_named_after_a_role_is_a_start_wherever_it_stands() -> None:
-    text, segments = written((0, "<|in|>"), (0, "X"), (0, "<|x_Assistant|>"), (1, "Y"))
-    assert learn_starts(text, wording(text, segments)) == {"<|in|>", "<|x_Assistant|>"}
+    assert starts_of((0, "<|in|>"), (0, "X"), (0, "<|x_Assistant|>"), (1, "Y")) == {"<|in|>", "<|x_Assistant|>"}
 
 
 def test_a_marker_with_a_role_behind_it_is_a_start_wherever_it_stands() -> None:
-    text, segments = written((0, "Query: "), (0, "X"), (0, "<|sh|>assistant<|eh|>"), (1, "Y"))
-    assert learn_starts(text, wording(text, segments)) == {"Query:", "<|sh|>"}
+    assert starts_of((0, "Query: "), (0, "X"), (0, "<|sh|>assistant<|eh|>"), (1, "Y")) == {"Query:", "<|sh|>"}
 
 
 def test_a_role_in_front_of_a_marker_at_the_beginning_of_a_line_is_a_start_with_it() -> None:
-    text, segments = written((0, "Be kind.\nuser<|sep|>"), (0, "X"))
-    assert "user<|sep|>" in learn_starts(text, wording(text, segments))
+    assert "user<|sep|>" in starts_of((0, "Be kind.\nuser<|sep|>"), (0, "X"))
 
 
 def test_markers_joined_to_that_of_a_role_are_starts_but_not_the_beginning_of_a_sequence() -> None:
-    text, segments = written((0, "X"), (0, "<|begin_of_text|><|turn|><|SYSTEM_TOKEN|>"), (1, "Y"))
-    assert learn_starts(text, wording(text, segments)) == {"<|turn|>", "<|SYSTEM_TOKEN|>"}
+    assert starts_of((0, "X"), (0, "<|begin_of_text|><|turn|><|SYSTEM_TOKEN|>"), (1, "Y")) == {
+        "<|turn|>",
+        "<|SYSTEM_TOKEN|>",
+    }
 
 
 @pytest.mark.parametrize("lead", ["[TOOL_CALLS]", "<tool_calls>", "<|tool_call>"])
 def test_what_opens_a_tool_call_starts_no_turn(lead: str) -> None:
-    text, segments = written((0, lead), (0, "X"))
-    assert learn_starts(text, wording(text, segments)) == frozenset()
+    assert starts_of((0, lead), (0, "X")) == frozenset()
 
 
 def test_a_closing_run_ends_what_the_template_opened_and_nothing_else() -> None:
-    text, segments = written((0, "<out_begin|>"), (0, "<｜out▁begin｜>"), (0, "X"), (1, "<｜out▁end｜></b>"), (1, "Y"))
-    begin = segments[3].start
-    openers = Openers(text, lambda: literals_of(text, segments))
-    assert openers.closing_run(begin, segments[3].end, turns=True) == begin + len("<｜out▁end｜>")
+    text, runs = written((0, "<out_begin|>"), (0, "<｜out▁begin｜>"), (0, "X"), (1, "<｜out▁end｜></b>"), (1, "Y"))
+    begin = runs[3].start
+    openers = Openers(text, lambda: literals_of(text, runs))
+    assert openers.closing_run(begin, runs[3].end, turns=True) == begin + len("<｜out▁end｜>")
 
 
 def test_an_end_of_turn_needs_no_opener() -> None:
-    text, segments = written((0, "X"), (1, "<|eot_id|>"), (1, "Y"))
-    openers = Openers(text, lambda: literals_of(text, segments))
+    text, runs = written((0, "X"), (1, "<|eot_id|>"), (1, "Y"))
+    openers = Openers(text, lambda: literals_of(text, runs))
     assert openers.closing_run(1, 11, turns=True) == 11
     assert openers.closing_run(1, 11, turns=False) == 1
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanparse.marks.origin import NOWHERE
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, fall
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, fall
 
 
 @pytest.mark.parametrize(
@@ -20,4 +19,4 @@ from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment, f
     ],
 )
 def test_owners_fall_where_a_message_stands_behind_a_later_one(owners: list[int | None], falls: bool) -> None:
-    assert fall([Segment(at, at + 1, NOWHERE, -1, owner) for at, owner in enumerate(owners)]) is falls
+    assert fall(owners) is falls
