@@ -83,19 +83,23 @@ class ConditionCodeGenerator(OutputCodeGenerator):
 
     def _write_field(self, node: nodes.Getattr | nodes.Getitem, name: str, otherwise: str, frame: Frame) -> None:
         """The field `name` of a message or tool, without a call where it is one; else what `otherwise` gives."""
-        found, known = self._found_field(node)
-        if name not in DICT_ATTRIBUTES:
-            if id(node) in self._asked:
-                found, known = "find(got, {0!r})", ""
-            elif id(node) in self._present:
-                found, known = "find(got, {0!r}, absent)", ""
+        if id(node) in self._asked and name not in DICT_ATTRIBUTES:
+            found, known = "find(got, {0!r})", ""
+        elif id(node) in self._present and name not in DICT_ATTRIBUTES:
+            found, known = "find(got, {0!r}, absent)", ""
+        else:
+            found, known = self._found_field(node, name)
         self.write(f"({found.format(name)} if type(got := ")
         self.visit(node.node, frame)
-        self.write(f") is dict_type{known.format(name)} else {otherwise}(got, {name!r}))")
+        self.write(f") is dict_type{known.format(name)} else {self._field_else(name)}{otherwise}(got, {name!r}))")
 
-    def _found_field(self, node: nodes.Getattr | nodes.Getitem) -> tuple[str, str]:
+    def _found_field(self, node: nodes.Getattr | nodes.Getitem, name: str) -> tuple[str, str]:
         """Code for the field `{0}` of the dict `got`, and what must hold for it beside."""
         return "got[{0!r}]", " and {0!r} in got"
+
+    def _field_else(self, name: str) -> str:
+        """Code for what else may give the field `name` of `got`, up to an `else`."""
+        return ""
 
     def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802
         self._looked_at.add(id(node.node))

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
-from json.encoder import encode_basestring, encode_basestring_ascii
+from json.encoder import (  # type: ignore[attr-defined] # typeshed leaves out the first, which is None without C
+    c_make_encoder,
+    encode_basestring,
+    encode_basestring_ascii,
+)
 from typing import Any
 
 from spanparse.marks.marked import Marked, concat
@@ -18,7 +22,22 @@ _LONGEST_STYLE = 16
 def _encode(
     ensure_ascii: bool, indent: int | str | None, separators: tuple[str, str] | None, sort_keys: bool
 ) -> Callable[[Any], str]:
-    return json.JSONEncoder(ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys).encode
+    encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    if indent is not None or c_make_encoder is None:
+        return encoder.encode
+    # `encode` makes another of these at every call, with a dict to tell what holds itself, as no value here does.
+    chunks = c_make_encoder(
+        None,
+        encoder.default,
+        _escape(ensure_ascii),
+        None,
+        encoder.key_separator,
+        encoder.item_separator,
+        sort_keys,
+        False,
+        True,
+    )
+    return lambda value: "".join(chunks(value, 0))
 
 
 _encode_in_style = lru_cache(maxsize=64, typed=True)(_encode)
@@ -32,6 +51,8 @@ def dump_plain(
     sort_keys: bool = False,
 ) -> str:
     """`json.dumps` with the defaults of transformers' `tojson`; it keeps the encoders that are asked for often."""
+    if isinstance(value, str):
+        return _escape(ensure_ascii)(value)
     if type(value) is int:
         return int.__repr__(value)
     usual = not isinstance(indent, str) and (separators is None or type(separators) is tuple)

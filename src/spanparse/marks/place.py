@@ -16,23 +16,21 @@ _MOST_KEPT: Final = 30_000
 
 
 @final
-class Place:
-    """Where a value stands: `origin` is that of text copied from it, `literal` that of what is written for it."""
+class Place(dict["str | int", "Place"]):
+    """Where a value stands: `origin` is that of text copied from it, `literal` that of what is written for it.
 
-    __slots__ = ("_below", "literal", "origin")
+    It holds the places inside it by index or key, which may be a marked text, and makes those it is asked for.
+    """
+
+    __slots__ = ("literal", "origin")
     made: ClassVar[int] = 0
     """How many places there are in all."""
 
     def __init__(self, path: Path, message: int | None = None) -> None:
         self.origin: Origin = _new(Origin, (path, False, message))
         self.literal: Origin = _new(Origin, (path, True, message))
-        self._below: dict[str | int, Place] = {}
 
-    def below(self, step: str | int) -> Place:
-        """The place of a value inside the container that stands here; its key may be a marked text."""
-        return self._below.get(step) or self._made(step)
-
-    def _made(self, step: str | int) -> Place:
+    def __missing__(self, step: str | int) -> Place:
         path, _, message = self.origin
         if isinstance(step, str):
             step = str.__str__(step)
@@ -40,7 +38,7 @@ class Place:
             message = step
         Place.made += 1
         # Another thread may have been here meanwhile; an origin must not change while a render goes on.
-        return self._below.setdefault(step, Place((*path, step), message))
+        return self.setdefault(step, Place((*path, step), message))
 
 
 _kept = Place(())

@@ -8,14 +8,15 @@ them; what C code reads past its methods (a length, a comparison, `repr`) is the
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, Final, final
 
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import Origin, Path
 from spanparse.marks.place import Place
 
-_LOOKED_AT: Final = ("role", "content")
+_new_string = str.__new__
+_EMPTY: Final = Marked("")
 _UNTRACKED: Final = frozenset({str, dict, list, int, float})
 
 
@@ -23,14 +24,16 @@ _UNTRACKED: Final = frozenset({str, dict, list, int, float})
 class TrackedDict(dict[str, Any]):
     """A dict that stands at `_place` in the request; `_plain` is the dict that the caller gave.
 
-    Names with an underscore are out of reach of sandboxed templates.
+    Some of its keys may be `_renamed`: what is under them stands in the request under the other name. Names with an
+    underscore are out of reach of sandboxed templates.
     """
 
-    __slots__ = ("_open", "_place", "_plain", "_printable")
+    __slots__ = ("_open", "_place", "_plain", "_printable", "_renamed")
     _place: Place
     _plain: dict[str, Any]
     _printable: bool
     _open: bool
+    _renamed: Mapping[str, str] | None
 
     def __str__(self) -> str:
         return Marked.whole(repr(self), self._place.origin)
@@ -41,13 +44,17 @@ class TrackedDict(dict[str, Any]):
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
         kind = type(value)
-        if kind is str:
-            value = Marked.whole(value, self._place.below(key).origin, 0)
-            dict.__setitem__(self, key, value)
-        elif kind in _UNTRACKED:
-            value = track(value, self._place.below(key), self._printable or key == "arguments")
+        if kind in _UNTRACKED:
+            place = self._place[key if self._renamed is None else self._renamed.get(key, key)]
+            if kind is str:
+                value = Marked.whole(value, place.origin, 0)
+            else:
+                value = track(value, place, self._printable or key == "arguments")
             dict.__setitem__(self, key, value)
         return value
+
+    def _place_of(self, key: str) -> Place:
+        return self._place[key if self._renamed is None else self._renamed.get(key, key)]
 
     def get(self, key: str, default: Any = None) -> Any:
         return self[key] if key in self else default  # noqa: SIM401 - this is get
@@ -58,7 +65,7 @@ class TrackedDict(dict[str, Any]):
             self._open = True
             tracked = {}
             for key, value in dict.items(self):
-                place = self._place.below(key)
+                place = self._place_of(key)
                 if type(value) in _UNTRACKED:
                     value = track(value, place, self._printable or key == "arguments")
                 tracked[Marked.whole(key, place.origin) if self._printable and isinstance(key, str) else key] = value
@@ -137,7 +144,7 @@ def track(value: Any, place: Place, printable: bool = False) -> Any:
     if kind is dict:
         return track_dict(value, value, place, printable)
     if kind is list:
-        return track_list([track(item, place.below(i), printable) for i, item in enumerate(value)], value, place)
+        return track_list([track(item, place[i], printable) for i, item in enumerate(value)], value, place)
     if printable and isinstance(value, (int, float)) and not isinstance(value, bool):
         number = TrackedInt(value) if isinstance(value, int) else TrackedFloat(value)
         number._place = place
@@ -152,19 +159,31 @@ def track_dict(values: dict[str, Any], plain: dict[str, Any], place: Place, prin
     tracked._plain = plain
     tracked._printable = printable
     tracked._open = False
+    tracked._renamed = None
     return tracked
 
 
-def track_message(fields: dict[str, Any], place: Place) -> TrackedDict:
-    """A message tracked, and its texts that all templates look at."""
+def track_message(
+    fields: dict[str, Any], place: Place, texts: Sequence[str] = (), renamed: Mapping[str, str] | None = None
+) -> TrackedDict:
+    """A message tracked, and those of `texts` that it has, which are about to be asked for.
+
+    `renamed` are keys of which the value stands in the request under another name.
+    """
     tracked = TrackedDict(fields)
     tracked._place = place
     tracked._plain = fields
     tracked._printable = tracked._open = False
-    for name in _LOOKED_AT:
-        value = fields.get(name)
-        if type(value) is str:
-            tracked[name] = Marked.whole(value, place.below(name).origin, 0)
+    tracked._renamed = renamed
+    for name in texts:
+        if type(value := fields.get(name)) is str:
+            if value:
+                text = _new_string(Marked, value)
+                text._origin = (place[name] if renamed is None else tracked._place_of(name)).origin
+                text._source = 0
+                tracked[name] = text
+            else:
+                tracked[name] = _EMPTY
     return tracked
 
 

@@ -7,14 +7,18 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.compiler import Frame
 from jinja2.utils import concat
 
 from spanparse.bounds.bounded_code import LimitedCodeGenerator
+from spanparse.bounds.condition_code import DICT_ATTRIBUTES
 from spanparse.rendering.switch import asks_for_generation, is_name, other_uses
+
+# The module variable of the compiled code that names the fields which it may print.
+PRINTED_FIELDS: Final = "printed_fields"
 
 
 class MarkingCodeGenerator(LimitedCodeGenerator):
@@ -29,12 +33,15 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._in_generation = False
         self._switches: set[int] = set()
         self._sets_switch = False
+        self._printed: set[str] = set()
+        self._refuses = False
 
     def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:  # noqa: N802
         for use in other_uses(node):
             self._switches.add(id(use))
             self._sets_switch = self._sets_switch or use.ctx != "load"
         super().visit_Template(node, frame)
+        self.writeline(f"{PRINTED_FIELDS} = {tuple(sorted(self._printed))!r}")
 
     # --- which value a loop holds -----------------------------------------------------------------
 
@@ -157,11 +164,22 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     # --- what is looked up -------------------------------------------------------------------------
 
-    def _found_field(self, node: nodes.Getattr | nodes.Getitem) -> tuple[str, str]:
+    def _found_field(self, node: nodes.Getattr | nodes.Getitem, name: str) -> tuple[str, str]:
         if id(node) in self._looked_at:
             return "field", " and (field := find(got, {0!r})) is not None"
+        if not self._refuses:
+            self._printed.add(name)
         # A field that was asked for before is marked already.
         return "field", " and type(field := find(got, {0!r})) in known_types"
+
+    def _field_else(self, name: str) -> str:
+        return "" if name in DICT_ATTRIBUTES else f"got[{name!r}] if type(got) is dict_type and {name!r} in got else "
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:  # noqa: N802
+        before = self._refuses
+        self._refuses = before or is_name(node.node, "raise_exception")
+        super().visit_Call(node, frame, forward_caller=forward_caller)
+        self._refuses = before
 
     # Text that is only looked at, never printed, needs no marks.
 

@@ -37,7 +37,7 @@ from spanparse.rendering.calls import (
     raise_exception,
     strftime_now,
 )
-from spanparse.rendering.codegen import MarkingCodeGenerator
+from spanparse.rendering.codegen import PRINTED_FIELDS, MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
@@ -284,6 +284,11 @@ def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
         raise kind(name, f"cannot be compiled: {error.msg}") from error
     except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
+
+
+def printed_fields(template: jinja2.Template) -> tuple[str, ...]:
+    """The fields that a template compiled for marks may print, of whatever it looks them up in."""
+    return template.root_render_func.__globals__[PRINTED_FIELDS]  # type: ignore[no-any-return]
 
 
 def variables_read(text: str, name: str) -> frozenset[str]:

@@ -27,39 +27,44 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
     begin = at = 0
     for output in outputs:
         kind = type(output)
-        if kind is Origin:
+        if kind is str:
+            origin = current
+        elif kind is Origin:
             current = output
             continue
-        if kind is str:
-            origin, source, literal = current, -1, True
         elif kind is Marked and (whole := output._origin) is not None and whole is not NOWHERE:
-            origin, source, literal = whole, output._source, whole[1]
+            if not whole[1]:
+                if own is not None:
+                    runs.append(_new(Run, (begin, at, own, -1)))
+                    own = None
+                start = at
+                at += len(output)
+                runs.append(_new(Run, (start, at, whole, output._source)))
+                texts.append(output)
+                continue
+            origin = whole
         else:
+            parts = output if kind is tuple else (output,)
+            size = sum(map(len, parts))
+            if not size:
+                continue
             if own is not None:
                 runs.append(_new(Run, (begin, at, own, -1)))
                 own = None
-            parts = output if kind is tuple else (output,)
-            size = sum(map(len, parts))
             if size > BIG:
                 expect(size)
             start, at = at, at + size
             runs += _runs_of_sum(parts, start, current, lost)
             texts += parts
             continue
-        if not output:
-            continue
-        texts.append(output)
-        start = at
+        if own is not origin and output:
+            if own is not None and own != origin:
+                runs.append(_new(Run, (begin, at, own, -1)))
+                own = None
+            if own is None:
+                own, begin = origin, at
         at += len(output)
-        if own is not None:
-            if own is origin or (literal and own == origin):
-                continue
-            runs.append(_new(Run, (begin, start, own, -1)))
-            own = None
-        if literal and origin is not NOWHERE:
-            own, begin = origin, start
-        else:
-            runs.append(_new(Run, (start, at, origin, source)))
+        texts.append(output)
     if own is not None:
         runs.append(_new(Run, (begin, at, own, -1)))
     expect(at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -15,17 +15,23 @@ from spanparse.errors import TemplateLimit, TemplateRefused
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import NOWHERE
 from spanparse.marks.place import request_place
-from spanparse.marks.tracked import TrackedDict, TrackedList, track, track_list, track_message
+from spanparse.marks.tracked import TrackedList, track, track_list, track_message
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.cursor import Cursor, Findings
-from spanparse.rendering.environment import compile_template
+from spanparse.rendering.environment import compile_template, printed_fields
 from spanparse.rendering.outputs import assembled
 
 Message = dict[str, Any]
 Tool = dict[str, Any]
 _Text = TypeVar("_Text", bound=str)
 
-_REASONING_NAMES: Final = ("reasoning_content", "thinking", "reasoning")
+_MESSAGE_TEXTS: Final = ("role", "content", "reasoning_content", "tool_call_id")
+# Under which other names a template sees reasoning that came under this one.
+_REASONING_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "reasoning_content": {"thinking": "reasoning_content"},
+    "thinking": {"reasoning_content": "thinking"},
+    "reasoning": {"reasoning_content": "reasoning", "thinking": "reasoning"},
+}
 
 DEFAULT_LIMITS: Final[Limits] = Limits()
 DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
@@ -117,7 +123,7 @@ def _run(
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
     operations = Operations(meter, template.environment.concat)
     cursor = Cursor(operations, findings or Findings(), detailed=detailed)
-    variables = _variables(request, marking)
+    variables = _marked_variables(request, printed_fields(template)) if marking else _variables(request)
     try:
         context = template.new_context(variables)
         assert isinstance(context, RenderContext)
@@ -141,11 +147,21 @@ def _run(
         out.clear()
 
 
-def _variables(request: Request, marking: bool) -> dict[str, Any]:
+def _variables(request: Request) -> dict[str, Any]:
     return {
-        **{name: _template_text(value) if marking else value for name, value in request.kwargs.items()},
-        "messages": _tracked(request.messages) if marking else [*map(_presented, request.messages)],
-        "tools": track(request.tools, request_place().below("tools"), printable=True) if marking else request.tools,
+        **request.kwargs,
+        "messages": [*map(_presented, request.messages)],
+        "tools": request.tools,
+        "documents": request.kwargs.get("documents"),
+        "add_generation_prompt": request.add_generation_prompt,
+    }
+
+
+def _marked_variables(request: Request, printed: Sequence[str]) -> dict[str, Any]:
+    return {
+        **{name: _template_text(value) for name, value in request.kwargs.items()},
+        "messages": _tracked(request.messages, printed),
+        "tools": track(request.tools, request_place()["tools"], printable=True),
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
     }
@@ -159,33 +175,35 @@ def _presented(message: Message) -> Message:
     fields = message
     if None in message.values():
         fields = {name: value for name, value in message.items() if value is not None}
-    for name in _REASONING_NAMES:
-        if name in fields:
-            reasoning = fields[name]
-            return {"thinking": reasoning, **fields, "reasoning_content": reasoning}
-    return fields
+    if "reasoning_content" in fields:
+        reasoning = fields["reasoning_content"]
+    elif "thinking" in fields:
+        reasoning = fields["thinking"]
+    elif "reasoning" in fields:
+        reasoning = fields["reasoning"]
+    else:
+        return fields
+    return {"thinking": reasoning, **fields, "reasoning_content": reasoning}
 
 
-def _alias_reasoning(message: Message, tracked: TrackedDict) -> None:
-    """The value under another name keeps its origin: spans name the field that the caller filled."""
-    name = next((name for name in _REASONING_NAMES if message.get(name) is not None), None)
-    if name is not None:
-        for alias in ("thinking", "reasoning_content"):
-            if message.get(alias) is None:
-                tracked[alias] = tracked[name]
-
-
-def _tracked(messages: list[Message]) -> TrackedList:
-    """The messages as a template sees them, tracked."""
-    place = request_place().below("messages")
+def _tracked(messages: list[Message], printed: Sequence[str]) -> TrackedList:
+    """The messages as a template sees them, tracked; it may print the fields named `printed`."""
+    place = request_place()["messages"]
+    texts = [name for name in _MESSAGE_TEXTS if name in printed]
     tracked = []
     for index, message in enumerate(messages):
         fields = _presented(message)
-        shown = track_message(fields, place.below(index))
-        if fields is not message:
-            _alias_reasoning(message, shown)
+        shown = track_message(fields, place[index], texts, None if fields is message else _renamed(message))
         tracked.append(shown)
     return track_list(tracked, messages, place)
+
+
+def _renamed(message: Message) -> Mapping[str, str] | None:
+    """Where a template looks for reasoning, and where the caller has put it: spans name that field."""
+    for name, others in _REASONING_NAMES.items():
+        if message.get(name) is not None:
+            return others if all(message.get(other) is None for other in others) else None
+    return None
 
 
 def _template_text(value: Any) -> Any:

@@ -10,19 +10,19 @@ from spanparse.marks.place import Place, request_place
 
 
 def test_a_place_asked_for_twice_is_the_same_one_with_a_marked_key_too() -> None:
-    fields = request_place().below("messages").below(3)
-    content = fields.below("content")
-    assert content is fields.below(Marked("content")) is request_place().below("messages").below(3).below("content")
+    fields = request_place()["messages"][3]
+    content = fields["content"]
+    assert content is fields[Marked("content")] is request_place()["messages"][3]["content"]
     assert content.origin.path == ("messages", 3, "content")
-    assert all(type(step) in (str, int) for step in fields.below(Marked("other")).origin.path)
+    assert all(type(step) in (str, int) for step in fields[Marked("other")].origin.path)
 
 
 def test_what_stands_in_a_message_is_of_that_message() -> None:
-    deep = request_place().below("messages").below(7).below("tool_calls").below(0)
+    deep = request_place()["messages"][7]["tool_calls"][0]
     assert (deep.origin.message, deep.origin.literal) == (7, False)
     assert (deep.literal.message, deep.literal.literal) == (7, True)
-    assert request_place().below("messages").origin.message is None
-    assert request_place().below("tools").below(0).origin.message is None
+    assert request_place()["messages"].origin.message is None
+    assert request_place()["tools"][0].origin.message is None
 
 
 def test_no_more_places_are_kept_than_a_few_conversations_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +31,6 @@ def test_no_more_places_are_kept_than_a_few_conversations_have(monkeypatch: pyte
     monkeypatch.setattr(place, "_MOST_KEPT", 10)
     first = request_place()
     for index in range(11):
-        first.below(index)
+        assert first[index].origin.path == (index,)
     assert request_place() is not first
     assert request_place() is request_place()
