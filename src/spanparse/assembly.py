@@ -83,7 +83,7 @@ def _described(
     displaced = displaced_messages(list(dict.fromkeys(owners)))
     taken: Mapping[int, MessageSpan] = {}
     if trail:
-        changed = messages_changed(trail, marking, ownership, turns, displaced, kept)
+        changed = messages_changed(trail, marking, ownership, turns, displaced, kept) | doubts.messages.keys()
         taken = {index: span for index, span in enumerate(trail.messages) if index not in changed}
     messages = _messages(marking, pieces, order, turns, displaced, doubts, taken)
     preamble = _preamble(marking, pieces, order)

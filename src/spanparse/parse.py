@@ -92,7 +92,7 @@ def parse_request(
 
     ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
     doubts = _doubts(text, request, ownership, reason, findings.unmarked)
-    trail = None if previous is None else previous._trail
+    trail = previous._trail if previous is not None and reason is None else None
     return assemble(marking, family, ownership, doubts, trail, has_tools=bool(request.tools))
 
 

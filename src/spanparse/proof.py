@@ -50,16 +50,14 @@ def common_prefix(a: str, b: str) -> int:
     return low
 
 
-def misplaced_runs(text: Marked, request: Request, first: int = 0) -> list[Run]:
-    """Runs from place `first` on that claim to copy a field and do not: always empty unless this package has a bug."""
+def misplaced_runs(text: Marked, request: Request) -> list[Run]:
+    """Runs that claim to copy a field and do not: always empty unless this package has a bug."""
     plain = str.__str__(text)
     known: Origin | None = None
     value: Any = None
     wrong = []
-    for run in text._runs[first:]:
+    for run in [run for run in text._runs if run[3] >= 0]:
         start, end, origin, source = run
-        if source < 0:
-            continue
         if origin is not known:
             known, value = origin, _lookup(request, origin[0])
         if not isinstance(value, str):
@@ -89,6 +87,8 @@ def lost_messages(text: Marked, request: Request, unmarked: Sequence[str]) -> li
 
 
 def _lookup(request: Request, path: Path) -> Any:
+    if len(path) == 3 and path[0] == "messages":
+        return request.messages[path[1]][path[2]]  # type: ignore[index] # most are such
     value: Any = request.messages if path[0] == "messages" else request.tools
     for step in path[1:]:
         value = value[step]

@@ -80,18 +80,27 @@ class Trail:
 
 def said_by(message: dict[str, Any]) -> Said:
     """A copy of all that parts and notes look at in `message`, which the caller may change afterwards."""
-    if list in map(type, message.values()):
-        return {name: _copied(value) for name, value in message.items()}
-    return dict(message)
+    said = dict(message)
+    for name, value in message.items():
+        if type(value) is list:
+            said[name] = _copied(value)
+    return said
 
 
-def _copied(value: Any) -> Any:
-    if type(value) is list:
-        return [_copied(item) for item in value]
-    if type(value) is dict:
-        function = value.get("function")
-        return {**value, "function": dict(function)} if type(function) is dict else dict(value)
-    return value
+def _copied(values: list[Any]) -> list[Any]:
+    copies: list[Any] = []
+    for value in values:
+        if type(value) is list:
+            copies.append(_copied(value))
+        elif type(value) is dict:
+            copy = dict(value)
+            function = value.get("function")
+            if type(function) is dict:
+                copy["function"] = dict(function)
+            copies.append(copy)
+        else:
+            copies.append(value)
+    return copies
 
 
 def pieces_kept(trail: Trail, marking: Marking, ownership: Ownership) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from spanparse.marks.marked import Runs
 from spanparse.ownership.segments import Segment
@@ -50,22 +49,6 @@ _SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", r
 _SHORT = 200
 
 
-class Wording(NamedTuple):
-    """What a template writes itself: its texts, and the leads that messages begin with."""
-
-    literals: AbstractSet[str]
-    leads: AbstractSet[str]
-
-
-def wording(text: str, runs: Runs, owners: Sequence[int | None], changes: Sequence[int]) -> Wording:
-    """The wording of `runs`, which have `owners` before any was given to another, and others from `changes` on."""
-    begun: dict[int | None, int] = {}
-    for place in (0, *changes) if owners else ():
-        begun.setdefault(owners[place], place)
-    leads = {_lead(text, runs, owners, place) for owner, place in begun.items() if owner is not None and owner >= 0}
-    return Wording(literals_of(text, runs), leads)
-
-
 def literals_of(text: str, runs: Runs) -> set[str]:
     """The texts that a template writes itself, what it writes for tools aside."""
     return {
@@ -75,26 +58,33 @@ def literals_of(text: str, runs: Runs) -> set[str]:
     }
 
 
-def _lead(text: str, runs: Runs, owners: Sequence[int | None], place: int) -> str:
-    """The template's text that the message at `place` begins with."""
-    owner, begin = owners[place], runs[place].start
-    end = begin
-    while place < len(runs) and owners[place] == owner and runs[place].origin.literal:
-        end = runs[place].end
-        place += 1
-    return text[begin:end]
+def leads_of(text: str, runs: Runs, owners: Sequence[int | None], changes: Sequence[int]) -> set[str]:
+    """The template's texts that messages begin with; `runs` have `owners`, and from `changes` on other ones."""
+    leads = set()
+    seen = set()
+    for place in (0, *changes) if owners else ():
+        owner = owners[place]
+        if owner is None or owner < 0 or owner in seen:
+            continue
+        seen.add(owner)
+        begin = end = runs[place][0]
+        while place < len(runs) and runs[place][2][1] and owners[place] == owner:
+            end = runs[place][1]
+            place += 1
+        leads.add(text[begin:end])
+    return leads
 
 
-def learn_starts(text: str, words: Wording) -> frozenset[str]:
+def learn_starts(text: str, literals: Iterable[str], leads: Iterable[str]) -> frozenset[str]:
     """The markers that a template writes in front of messages; empty where it writes none.
 
     That is the first marker that no message's lead ends a turn with, every marker that is named after a role or has a
     role's name right behind it (or in front of it, at the beginning of a line), and those that stand in one text with
     it, right in front.
     """
-    starts = {start for lead in words.leads for start in _first_start(lead)}
-    role_first = {found[0] for literal in words.literals for found in _ROLE_FIRST.finditer(literal)}
-    return frozenset(starts | _role_markers(words.literals) | {start for start in role_first if f"\n{start}" in text})
+    starts = {start for lead in leads for start in _first_start(lead)}
+    role_first = {found[0] for literal in literals for found in _ROLE_FIRST.finditer(literal)}
+    return frozenset(starts | _role_markers(literals) | {start for start in role_first if f"\n{start}" in text})
 
 
 # The leads of a conversation's messages are few.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import final
 
 from spanparse.marks.marked import Runs
@@ -33,9 +33,9 @@ from spanparse.ownership.markers import (
     has_words,
     is_closing,
     last_start,
+    leads_of,
     learn_starts,
     literals_of,
-    wording,
 )
 from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of
 from spanparse.ownership.segments import (
@@ -74,8 +74,9 @@ def assign_owners(
     """
     runs, owners = _opened_with_bos(runs, first_owners(runs), len(bos) if text.startswith(bos) else 0)
     changes = changes_of(owners)
-    starts = frozenset(known_starts) or learn_starts(text, wording(text, runs, owners, changes))
-    settlement = Settlement(text, roles, starts, bos, shown_without, partial(literals_of, text, runs))
+    literals = cache(partial(literals_of, text, runs))
+    starts = frozenset(known_starts) or learn_starts(text, literals(), leads_of(text, runs, owners, changes))
+    settlement = Settlement(text, roles, starts, bos, shown_without, literals)
     begins = Stretches(text, runs, owners, changes, roles, tuple(starts), settlement.settle).begins()
     return Ownership(runs, _without_default_turn(text, runs, begins, starts), starts, frozenset(settlement.unclear))
 

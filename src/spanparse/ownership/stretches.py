@@ -82,7 +82,8 @@ class Stretches:
         while begins and begins[-1][1] > first:
             begins.pop()
         owner = owners[first]
-        if owner is None or last == len(runs) or last - first > _LONG or inside[first] or not _is_field(runs[first]):
+        at_an_end = last == len(runs) or (not first and (inside[0] or not _is_field(runs[0])))
+        if owner is None or at_an_end or last - first > _LONG:
             found, _ = self._found(first, last)
             if begins and (begins[-1].owner == found[0].owner or begins[-1].place == first):
                 found[0] = begins.pop()._replace(owner=found[0].owner)
@@ -109,24 +110,27 @@ class Stretches:
     def _key(self, first: int, last: int, base: int) -> _Key:
         """All that the rules look at in the stretch between two fields, the first of which is of the message `base`.
 
-        Of the text of a field that is whether a word may go on behind it.
+        Of a field in front of the template's text that is whether a word may go on behind it.
         """
-        text, roles = self._text, self._roles
-        shape: list[object] = []
-        known: int | None = -1
-        stretch = slice(first, last + 1)
-        for (start, end, (path, literal, message), _), owner in zip(
-            self._runs[stretch], self._owners[stretch], strict=True
-        ):
-            shape.append(path if message is None else path[2:])
-            if literal or path[-1] == "role":
+        text, runs, owners, roles = self._text, self._runs, self._owners, self._roles
+        shape: list[object] = [roles[base], _goes_on(text[runs[first][1] - 1])]
+        known: int | None = base
+        for place in range(first + 1, last):
+            start, end, (path, literal, message), _ = runs[place]
+            if owners[place] != known:
+                known = owners[place]
+                shape += (None,) if known is None else (known - base, roles[known])
+            if message is None:
+                shape.append(path)
+            if literal:
                 shape.append(text[start:end])
+            elif path[-1] == "role":
+                shape += ("role", text[start:end])
             else:
-                char = text[end - 1]
-                shape.append("<" if char == "<" else char == "_" or char.isalnum())
-            if owner != known:
-                known = owner
-                shape += (None,) if owner is None else (owner - base, roles[owner])
+                shape += (path[2:], _goes_on(text[end - 1]))
+        behind = owners[last]
+        if behind != known and behind is not None:
+            shape += (behind - base, roles[behind])
         return tuple(shape)
 
 
@@ -150,6 +154,11 @@ def _reached_over(owners: Sequence[int | None], changes: Sequence[int]) -> bytea
         if begin < end:
             reached[begin:end] = b"\1" * (end - begin)
     return reached
+
+
+def _goes_on(char: str) -> bool | str:
+    """Whether a word may go on behind a character; a tag may behind the one that opens it."""
+    return char if char == "<" else char == "_" or char.isalnum()
 
 
 def _is_field(run: Run) -> bool:

@@ -13,11 +13,11 @@ from spanparse.ownership.markers import (
     is_closing,
     is_opening,
     is_turn,
+    leads_of,
     learn_starts,
     literals_of,
     names_role,
     turns_end,
-    wording,
 )
 from spanparse.ownership.segments import changes_of
 
@@ -36,7 +36,7 @@ def starts_of(*pieces: tuple[int, str]) -> frozenset[str]:
     """The start markers learned from a text that is `written` so."""
     text, runs = written(*pieces)
     owners = [message for message, _ in pieces]
-    return learn_starts(text, wording(text, runs, owners, changes_of(owners)))
+    return learn_starts(text, literals_of(text, runs), leads_of(text, runs, owners, changes_of(owners)))
 
 
 @pytest.mark.parametrize(
