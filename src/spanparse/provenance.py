@@ -96,4 +96,5 @@ def trace(template: TemplateSource, request: Request, *, limits: Limits = DEFAUL
     name = template.source
     marked = render_marked(template.text, request, name=name, limits=limits, detailed=True)
     text = str.__str__(marked)
-    return Provenance(text, text == render_plain(template.text, request, name=name, limits=limits), marked._runs)
+    runs = tuple(run for run in marked._runs if run.start < run.end)
+    return Provenance(text, text == render_plain(template.text, request, name=name, limits=limits), runs)

@@ -12,7 +12,7 @@ from tests.audit.kwargs import SPECIAL_TOKENS, settings
 from tests.audit.oracle import View, faults_of
 from tests.audit.oracle.view import owner_name
 from tests.audit.shapes import conversation
-from tests.audit.verdict import parse_case, source_of
+from tests.audit.subject import parse_case, source_of
 
 
 def main() -> None:

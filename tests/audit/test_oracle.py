@@ -12,7 +12,7 @@ from tests.audit.corpus import Template, bundled
 from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.oracle import View, faults_of
 from tests.audit.shapes import conversation
-from tests.audit.verdict import parse_case, source_of
+from tests.audit.subject import parse_case, source_of
 
 from spanparse import MessageSpan, Part, Piece, Rendering
 from spanparse.spans import BarrierKind, Preamble

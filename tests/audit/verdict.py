@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,10 @@ from tests.audit.case import Case
 from tests.audit.corpus import Template
 from tests.audit.kwargs import SPECIAL_TOKENS, settings
 from tests.audit.oracle import Fault, View, faults_of
-from tests.audit.plain import CLOCK
 from tests.audit.shapes import SHAPES, conversation
+from tests.audit.subject import parse_case, source_of
 
-from spanparse import Rendering, TemplateError, TemplateSource, parse
+from spanparse import TemplateError, TemplateSource
 
 Outcome = Literal["exact", "inexact", "refused", "template refuses"]
 """`refused` is the parser's refusal of what the template renders; `template refuses` does not count in rates."""
@@ -49,24 +48,6 @@ def judge_template(template: Template, shapes: Sequence[str] = tuple(SHAPES)) ->
                 outcome, reason, faults = _judge(source, case, generation)
                 verdicts.append(Verdict(template.name, shape, setting, generation, outcome, reason, tuple(faults)))
     return verdicts
-
-
-def source_of(template: Template) -> TemplateSource:
-    """The template as the parser takes it."""
-    digest = hashlib.sha256(template.text.encode()).hexdigest()
-    return TemplateSource(template.name, template.text, digest, None, SPECIAL_TOKENS)
-
-
-def parse_case(source: TemplateSource, case: Case, generation: bool) -> Rendering:
-    """What the code under test makes of a case."""
-    return parse(
-        source,
-        case.messages,
-        tools=case.conversation.tools,
-        kwargs=case.kwargs,
-        add_generation_prompt=generation,
-        clock=CLOCK,
-    )
 
 
 def _judge(source: TemplateSource, case: Case, generation: bool) -> tuple[Outcome, str | None, list[Fault]]:

@@ -28,6 +28,8 @@ _CONVERSION = re.compile(r"%[sd%]")
 class Marked(str):
     """Text with `_runs`: sorted, disjoint runs; characters outside of them have no known origin.
 
+    A run without characters says that a field stands there which is empty, or of which nothing is left.
+
     Most texts come from one place as a whole: they hold just that, as `_origin` and `_source`, and no runs. The others
     have None for an origin and hold their runs as `_pieces`. Underscores keep all of it out of reach of sandboxed
     templates.
@@ -46,9 +48,9 @@ class Marked(str):
 
     @classmethod
     def whole(cls, text: str, origin: Origin, source: int = -1) -> Marked:
-        """All of `text` from one origin."""
+        """All of `text` from one origin; an empty text keeps that of a field."""
         self = _new_string(Marked, text)
-        if text:
+        if text or not origin[1]:
             self._origin = origin
             self._source = source
         else:
@@ -70,10 +72,10 @@ class Marked(str):
 
     def _cut(self, start: int, end: int) -> Marked:
         """The slice [start, end) with 0 <= start <= end <= len(self)."""
-        if end <= start:
-            return Marked("")
         if end - start == len(self):
             return self
+        if end <= start and (self._origin is None or self._origin.literal):
+            return Marked("")
         text = _new_string(Marked, str.__getitem__(self, slice(start, end)))
         text._origin = self._origin
         if self._origin is None:
@@ -86,12 +88,12 @@ class Marked(str):
         runs = []
         for at in range(self._run_at(start), len(self._pieces)):
             run = self._pieces[at]
-            if run.start >= end:
+            if run.start > end:
                 break
-            if run.end <= start:
-                continue
             left = run.start if run.start > start else start
             right = run.end if run.end < end else end
+            if left >= right and run.start < run.end:
+                continue
             source = run.source + left - run.start if run.source >= 0 else -1
             runs.append(_new(Run, (left - start, right - start, run.origin, source)))
         return tuple(runs)
@@ -172,14 +174,23 @@ class Marked(str):
         return concat(parts)
 
     def strip(self, chars: str | None = None) -> Marked:
-        start = len(self) - len(str.lstrip(self, chars))
-        return self._cut(start, max(start, len(str.rstrip(self, chars))))
+        start, end = len(self) - len(str.lstrip(self, chars)), len(str.rstrip(self, chars))
+        return self._cut(start, end) if start < end else self._nothing()
 
     def lstrip(self, chars: str | None = None) -> Marked:
-        return self._cut(len(self) - len(str.lstrip(self, chars)), len(self))
+        start = len(self) - len(str.lstrip(self, chars))
+        return self._cut(start, len(self)) if start < len(self) else self._nothing()
 
     def rstrip(self, chars: str | None = None) -> Marked:
-        return self._cut(0, len(str.rstrip(self, chars)))
+        end = len(str.rstrip(self, chars))
+        return self._cut(0, end) if end else self._nothing()
+
+    def _nothing(self) -> Marked:
+        """What is left of a text that is white space throughout: its first field's place."""
+        for run in self._runs:
+            if not run.origin.literal:
+                return Marked.whole("", run.origin, run.source)
+        return Marked("")
 
     def removeprefix(self, prefix: str) -> Marked:
         return self._cut(len(prefix) if str.startswith(self, prefix) else 0, len(self))
@@ -250,10 +261,11 @@ class Marked(str):
 
     def _like(self, at: int, text: str) -> str:
         """`text` as something computed from the character at `at`."""
-        place = self._run_at(at)
-        for run in self._runs[place : place + 2]:
+        for run in self._runs[self._run_at(at) :]:
             if run.start <= at < run.end:
                 return Marked.whole(text, run.origin)
+            if run.start > at:
+                break
         return text
 
     def _computed(self, text: str) -> Marked:

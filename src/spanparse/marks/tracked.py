@@ -16,7 +16,6 @@ from spanparse.marks.origin import Origin, Path
 from spanparse.marks.place import Place
 
 _new_string = str.__new__
-_EMPTY: Final = Marked("")
 _UNTRACKED: Final = frozenset({str, dict, list, int, float})
 
 
@@ -177,13 +176,10 @@ def track_message(
     tracked._renamed = renamed
     for name in texts:
         if type(value := fields.get(name)) is str:
-            if value:
-                text = _new_string(Marked, value)
-                text._origin = (place[name] if renamed is None else tracked._place_of(name)).origin
-                text._source = 0
-                tracked[name] = text
-            else:
-                tracked[name] = _EMPTY
+            text = _new_string(Marked, value)
+            text._origin = (place[name] if renamed is None else tracked._place_of(name)).origin
+            text._source = 0
+            tracked[name] = text
     return tracked
 
 

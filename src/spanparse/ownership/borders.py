@@ -174,7 +174,7 @@ def hand_on_headers(
     borders = _borders(segments)
     ends = (*borders, len(segments)) if segments else ()
     last = {segments[end - 1].owner: end for end in ends}
-    begun = {segments[place].owner: segments[place].start for place in reversed((0, *borders)) if segments}
+    begun = {segments[place].owner: place for place in reversed((0, *borders)) if segments}
     result: list[Segment] = []
     openings = tuple(starts)
     at = 0
@@ -194,7 +194,7 @@ def hand_on_headers(
             lead = _lead(text, segments, place)
             if any(start in lead for start in starts):
                 continue
-            if not _hand_on(text, result, begun[before], owner, starts, roles, bare=not has_words(lead)):
+            if not _hand_on(text, result, place - begun[before], owner, starts, roles, bare=not has_words(lead)):
                 unclear.update((before, owner))
     return result + segments[at:]
 
@@ -207,7 +207,7 @@ def _borders(segments: Sequence[Segment]) -> list[int]:
 def _hand_on(
     text: str,
     before: list[Segment],
-    begun: int,
+    count: int,
     owner: int,
     starts: frozenset[str],
     roles: Sequence[str],
@@ -216,7 +216,8 @@ def _hand_on(
 ) -> bool:
     """Give the header in the text that `before` closes with, if there is one, to `owner`; False if it is not clear.
 
-    The message that `before` closes with has its first text at `begun`. `bare` says that `owner` begins without words.
+    The message that `before` closes with begins `count` segments in front of its end. `bare` says that `owner` begins
+    without words.
     """
     closing, end = before[-1].owner, before[-1].end
     assert closing is not None
@@ -229,8 +230,8 @@ def _hand_on(
         silent and before[silent - 1].owner == closing and (before[silent - 1].is_frame or before[silent - 1].is_tools)
     ):
         silent -= 1
-    says_nothing = begun >= before[silent].start
-    if begun >= begin:
+    says_nothing = count <= len(before) - silent
+    if count <= len(before) - first:
         # Without anything in front, the first marker is the message's own, and so are those joined to it.
         begin = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
         begin = max(chain_end(text, begin, end, roles[owner]), begin + 1)

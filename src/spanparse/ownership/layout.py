@@ -16,8 +16,8 @@ from spanparse.spans import Part, PartKind
 
 _Shape = tuple[object, ...]
 _new: Final = tuple.__new__
-# How a segment shows a field: a text in one of four ways.
-_FIELD, _WHOLE, _TRIMMED, _CUT, _COMPUTED = "field", "whole", "trimmed", "cut", "computed"
+# How a segment shows a field, or nothing of it: a text in one of four ways.
+_FIELD, _EMPTY, _WHOLE, _TRIMMED, _CUT, _COMPUTED = "field", "empty", "whole", "trimmed", "cut", "computed"
 
 
 class _Place(NamedTuple):
@@ -66,7 +66,8 @@ class Layouts:
             if layout is not None:
                 return _parts(layout.places, flat), layout.notes
         parts = message_parts(flat, index, message, ends, opens_turn=opens_turn, closes_turn=closes_turn)
-        notes = tuple(message_notes(index, message, flat, self._displaced))
+        shown = [segment for segment in flat if segment.start < segment.end]
+        notes = tuple(message_notes(index, message, shown, self._displaced))
         if shape is not None:
             self._known[shape] = _layout(flat, parts, notes)
         return parts, notes
@@ -94,7 +95,7 @@ def _shape(
             shape.append(field)
             if literal:
                 continue
-            shown = _FIELD
+            shown = _FIELD if segment.start < segment.end else _EMPTY
             if len(field) == 1 and field[0] in TEXT_FIELDS:
                 shown = _shown(segment, message[field[0]])
                 if shown is _CUT or shown is _TRIMMED:

@@ -37,7 +37,7 @@ from spanparse.ownership.markers import (
     learn_starts,
     literals_of,
 )
-from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of
+from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of, with_characters
 from spanparse.ownership.segments import (
     GENERATION_PROMPT,
     PREAMBLE,
@@ -78,7 +78,8 @@ def assign_owners(
     starts = frozenset(known_starts) or learn_starts(text, literals(), leads_of(text, runs, owners, changes))
     settlement = Settlement(text, roles, starts, bos, shown_without, literals)
     begins = Stretches(text, runs, owners, changes, roles, tuple(starts), settlement.settle).begins()
-    return Ownership(runs, _without_default_turn(text, runs, begins, starts), starts, frozenset(settlement.unclear))
+    begins = _without_default_turn(text, runs, with_characters(begins, len(text)), starts)
+    return Ownership(runs, begins, starts, frozenset(settlement.unclear))
 
 
 def first_owners(runs: Runs) -> list[int | None]:
@@ -116,7 +117,7 @@ def _without_default_turn(text: str, runs: Runs, begins: list[Begin], starts: fr
         return begins
     pieces = Pieces(Ownership(runs, begins, starts, frozenset()))
     left = leave_default_turn(text, [segment for place in range(first + 1) for segment in pieces[place]], starts)
-    return [*begins_of(left, runs), *begins[first + 1 :]]
+    return [*with_characters(begins_of(left, runs), left[-1].end), *begins[first + 1 :]]
 
 
 @final

@@ -72,6 +72,8 @@ def message_parts(
             drafts.append(_Draft(None, segments[ends].start, segments[-1].end))
     parts = []
     for i, draft in enumerate(drafts):
+        if draft.start == draft.end:
+            continue  # an empty field: it parts the header from the trailer
         kind: PartKind = draft.kind or "delimiter"
         if draft.kind is None and i < first and opens_turn:
             kind = "header"
@@ -205,7 +207,7 @@ def _call_children(run: Sequence[Segment]) -> tuple[Part, ...]:
     children = []
     for kind in ("name", "arguments"):
         found = [s for s in run if not s.origin.literal and kind in s.origin.path[4:]]
-        if found:
+        if found and found[0].start < found[-1].end:
             field = found[0].origin.field
             source = field[: field.index(kind) + len(kind)]
             children.append(Part("name" if kind == "name" else "arguments", found[0].start, found[-1].end, source))
@@ -223,4 +225,5 @@ def _tools_part(tools: Sequence[Segment]) -> Part:
             children[-1] = Part("tool", children[-1].start, segment.end, f"tools[{number}]", number)
         else:
             children.append(Part("tool", segment.start, segment.end, f"tools[{number}]", number))
-    return Part("tools", tools[0].start, tools[-1].end, "tools", None, tuple(children))
+    shown = tuple(child for child in children if child.start < child.end)
+    return Part("tools", tools[0].start, tools[-1].end, "tools", None, shown)

@@ -113,7 +113,7 @@ class Stretches:
         Of a field in front of the template's text that is whether a word may go on behind it.
         """
         text, runs, owners, roles = self._text, self._runs, self._owners, self._roles
-        shape: list[object] = [roles[base], _goes_on(text[runs[first][1] - 1])]
+        shape: list[object] = [roles[base], _goes_on(text[runs[first][1] - 1 : runs[first][1]])]
         known: int | None = base
         for place in range(first + 1, last):
             start, end, (path, literal, message), _ = runs[place]
@@ -127,7 +127,7 @@ class Stretches:
             elif path[-1] == "role":
                 shape += ("role", text[start:end])
             else:
-                shape += (path[2:], _goes_on(text[end - 1]))
+                shape += (path[2:], _goes_on(text[end - 1 : end]))
         behind = owners[last]
         if behind != known and behind is not None:
             shape += (behind - base, roles[behind])

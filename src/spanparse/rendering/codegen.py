@@ -16,6 +16,7 @@ from jinja2.utils import concat
 from spanparse.bounds.bounded_code import LimitedCodeGenerator
 from spanparse.bounds.condition_code import DICT_ATTRIBUTES
 from spanparse.rendering.switch import asks_for_generation, is_name, other_uses
+from spanparse.rendering.unshown import falls_back, guarded, is_empty_text
 
 # The module variable of the compiled code that names the fields which it may print.
 PRINTED_FIELDS: Final = "printed_fields"
@@ -105,6 +106,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         asked = [branch for branch in branches if asks_for_generation(branch.test)]
         if not asked:
             super().visit_If(node, frame)
+            self._write_unshown(guarded(node), frame)
             return
         self._generation_bodies.update(id(branch.body) for branch in asked)
         before = self.temporary_identifier()
@@ -115,7 +117,11 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
         before = self._in_generation
         self._in_generation = before or asks_for_generation(node.test)
-        super().visit_CondExpr(node, frame)
+        text = None if self._quiet else falls_back(node)
+        if text is None:
+            super().visit_CondExpr(node, frame)
+        else:
+            self._write_fallback(node, text, frame.soft())
         self._in_generation = before
 
     def visit_Name(self, node: nodes.Name, frame: Frame) -> None:  # noqa: N802
@@ -135,6 +141,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.writeline("known_types = environment.known_types")
         self.writeline("literal_origin = cursor.literal_origin")
         self.writeline("generation = cursor.generation")
+        self.writeline("nothing = cursor.nothing")
         if self._sets_switch:
             self.writeline("cursor.switch()")
         self.writeline("generation_origin = environment.generation_origin")
@@ -161,6 +168,39 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:  # noqa: N802
         self.write(self._mark(node.data))
+
+    # --- empty texts ------------------------------------------------------------------------------
+
+    def _write_unshown(self, text: nodes.Expr | None, frame: Frame) -> None:
+        """The `else` of a condition that keeps `text` from being put out if it is empty."""
+        if text is None or frame.buffer is None:
+            return
+        self.writeline("else:")
+        self.indent()
+        self.writeline(f"{frame.buffer}.append(nothing(")
+        self.visit(text, frame)
+        self.write("))")
+        self.outdent()
+
+    def _write_fallback(self, node: nodes.CondExpr, text: nodes.Expr, frame: Frame) -> None:
+        """`node`, which gives an empty text instead of `text`."""
+        self._ask(node.test)
+        self.write("(")
+        self.visit(node.expr1, frame)
+        self.write(" if ")
+        self.visit(node.test, frame)
+        self.write(" else nothing(")
+        self.visit(text, frame)
+        self.write("))")
+
+    def visit_Or(self, node: nodes.BinExpr, frame: Frame) -> None:  # noqa: N802
+        if self._quiet or id(node.left) in self._asked or not is_empty_text(node.right):
+            super().visit_Or(node, frame)
+            return
+        known = self.temporary_identifier()
+        self.write(f"({known} if type({known} := ")
+        self.visit(node.left, frame)
+        self.write(f") is text_type else {known} or '')")
 
     # --- what is looked up -------------------------------------------------------------------------
 

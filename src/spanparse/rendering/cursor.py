@@ -62,6 +62,10 @@ class Cursor:
         """The template's own `text`, written because a generation prompt was asked for."""
         return Marked.whole(text, GENERATION)
 
+    def nothing(self, value: Any) -> str:
+        """What a template puts out of `value` if that is white space; no mark of anything else."""
+        return value.strip() if type(value) is Marked and (not value or value.isspace()) else ""
+
     def text(self, value: Any) -> Marked:
         """`str(value)`, without marks if it has none: an ordinary string would be the template's own text."""
         shown = self._operations.text(value)

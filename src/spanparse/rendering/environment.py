@@ -15,7 +15,7 @@ from typing import Any, cast
 import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
-from jinja2.filters import make_attrgetter
+from jinja2.filters import do_default, make_attrgetter
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
@@ -94,6 +94,13 @@ def _marked_join(
             parts.append(separator)
         parts.append(str(item))
     return concat(parts)
+
+
+def _marked_default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    # An empty text is as good as another, but knows where it comes from.
+    if type(value) is Marked and not value and type(default_value) is str and not default_value:
+        return value
+    return do_default(value, default_value, boolean)
 
 
 def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
@@ -232,6 +239,8 @@ class MarkingEnvironment(ChatEnvironment):
                 "tojson": _marked_tojson,
                 "join": _marked_join,
                 "indent": _marked_indent,
+                "default": _marked_default,
+                "d": _marked_default,
                 "safe": marked_safe.mark_safe,
                 "escape": marked_safe.escape,
                 "e": marked_safe.escape,

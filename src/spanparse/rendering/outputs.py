@@ -46,7 +46,7 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
         else:
             parts = output if kind is tuple else (output,)
             size = sum(map(len, parts))
-            if not size:
+            if not size and not any(map(runs_of, parts)):
                 continue
             if own is not None:
                 runs.append(_new(Run, (begin, at, own, -1)))
@@ -105,13 +105,13 @@ def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, lost: list[s
     filled: list[Run] = []
     at, end = start, at
     text: str | None = None
-    for run in (*runs, Run(end, end, current, -1)):
+    for run in (*runs, Run(end, end, NOWHERE, -1)):
         begin, end, origin, source = run
         if begin > at:
             text = "".join(parts) if text is None else text
             filled.append(Run(at, begin, current, -1))
             lost.append(text[at - start : begin - start])
-        if end > begin:
+        if end > begin or not origin.literal:
             filled.append(_new(Run, (begin, end, current, source)) if adopts and origin is NOWHERE else run)
         at = end
     return filled

@@ -31,7 +31,8 @@ def verbatim(text: str, field: str) -> bool:
 def tiled_in_order(text: str) -> bool:
     at = 0
     for run in runs_of(text):
-        if run.start < at or run.end <= run.start:
+        empty = run.start == run.end and not run.origin.literal
+        if run.start < at or (run.end <= run.start and not empty):
             return False
         at = run.end
     return at <= len(text)
@@ -105,7 +106,7 @@ def test_concatenation_keeps_every_part_from_its_origin(values: list[str]) -> No
     whole = concat([Marked.whole(value, origin, 0) for value, origin in zip(values, origins, strict=True)])
     assert whole == "".join(values)
     shown = [(run.origin, str.__str__(whole)[run.start : run.end]) for run in runs_of(whole)]
-    assert shown == [(origin, value) for value, origin in zip(values, origins, strict=True) if value]
+    assert shown == [(origin, value) for value, origin in zip(values, origins, strict=True)]
 
 
 def test_replaced_text_counts_as_computed_from_the_text_around_it() -> None:

@@ -73,6 +73,7 @@ def test_arguments_have_marked_keys_and_other_fields_of_a_message_do_not() -> No
     paths = origins(track_message(message, Place(("messages", 4), 4)))
     assert paths == {
         ("messages", 4, "role"),
+        ("messages", 4, "content"),
         ("messages", 4, "tool_calls", 0, "function", "name"),
         ("messages", 4, "tool_calls", 0, "function", "arguments", "a"),
     }

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from tests.audit.corpus import Template, bundled, published, sample
-from tests.audit.verdict import source_of
+from tests.audit.subject import source_of
 from tests.spanparse.tokens.gguf_form import hugging_face_form
 
 from spanparse import Rendering, SpanparseError, TemplateSource, parse

@@ -1,0 +1,30 @@
+"""The code under test: what it makes of a case."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tests.audit.case import Case
+from tests.audit.corpus import Template
+from tests.audit.kwargs import SPECIAL_TOKENS
+from tests.audit.plain import CLOCK
+
+from spanparse import Rendering, TemplateSource, parse
+
+
+def source_of(template: Template) -> TemplateSource:
+    """The template as the parser takes it."""
+    digest = hashlib.sha256(template.text.encode()).hexdigest()
+    return TemplateSource(template.name, template.text, digest, None, SPECIAL_TOKENS)
+
+
+def parse_case(source: TemplateSource, case: Case, generation: bool) -> Rendering:
+    """The rendering of a case."""
+    return parse(
+        source,
+        case.messages,
+        tools=case.conversation.tools,
+        kwargs=case.kwargs,
+        add_generation_prompt=generation,
+        clock=CLOCK,
+    )
