@@ -41,10 +41,15 @@ _NAMED_BEGINNING: Final = re.compile(r"<[|｜](?:\w+[_▁])?begin[_▁]?of[_▁]
 
 
 def bos_of(text: str, given: str) -> str:
-    """The beginning-of-sequence text that `text` opens with: the one `given`, a well-known or so named one; else ""."""
-    known = next((bos for bos in (given, *_BEGINNINGS) if bos and text.startswith(bos)), None)
-    named = _NAMED_BEGINNING.match(text) if known is None else None
-    return named[0] if named else known or ""
+    """The beginning-of-sequence text that `text` opens with, and white space in front of it; "" if there is none.
+
+    It is the one `given`, a well-known one or one that is named so.
+    """
+    begin = len(text) - len(text.lstrip())
+    known = next((bos for bos in (given, *_BEGINNINGS) if bos and text.startswith(bos, begin)), None)
+    named = _NAMED_BEGINNING.match(text, begin) if known is None else None
+    found = named[0] if named else known
+    return text[: begin + len(found)] if found else ""
 
 
 def family_of(template: str) -> Family:

@@ -171,6 +171,20 @@ def test_a_tool_call_has_its_name_and_arguments_as_children() -> None:
     ]
 
 
+@pytest.mark.parametrize("closing", ["", "</{{ f.name }}>"])
+def test_a_tool_that_is_named_more_than_once_has_the_name_in_front_of_its_arguments(closing: str) -> None:
+    template = (
+        "{% for m in messages %}{% for c in m.tool_calls %}{% set f = c.function %}"
+        "to={{ f.name }}<|call|>{{ f.name }}({{ f.arguments }})" + closing + "{% endfor %}{% endfor %}"
+    )
+    call = {"function": {"name": "look", "arguments": {"city": "Bern's", "n": 2}}}
+    rendering = parse(source(template), [{"role": "assistant", "content": "", "tool_calls": [call]}])
+    part = next(part for part in rendering.messages[0].parts if part.kind == "tool_call")
+    shown = [(child.kind, rendering.text[child.start : child.end]) for child in part.children]
+    assert shown == [("name", "look"), ("arguments", str(call["function"]["arguments"]))]
+    assert part.children[0].start == rendering.text.index("look(")
+
+
 def test_a_generation_prompt_that_is_not_under_an_if_is_found_by_rendering_without_it() -> None:
     template = (
         "{% set tail = {true: '<|im_start|>assistant\n', false: ''}[add_generation_prompt] %}"

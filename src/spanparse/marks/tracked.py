@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, Final, final
 
-from spanparse.marks.marked import Marked
+from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import Origin, Path
 from spanparse.marks.place import Place
 
@@ -35,7 +35,7 @@ class TrackedDict(dict[str, Any]):
     _renamed: Mapping[str, str] | None
 
     def __str__(self) -> str:
-        return Marked.whole(repr(self), self._place.origin)
+        return _shown(self)
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
@@ -100,7 +100,7 @@ class TrackedList(list[Any]):
     _plain: list[Any]
 
     def __str__(self) -> str:
-        return Marked.whole(repr(self), self._place.origin)
+        return _shown(self)
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -189,6 +189,33 @@ def track_list(items: list[Any], plain: list[Any], place: Place) -> TrackedList:
     tracked._place = place
     tracked._plain = plain
     return tracked
+
+
+def _shown(container: TrackedDict | TrackedList) -> Marked:
+    """What Python's `repr` says of `container`, each value in it marked with its own place."""
+    origin = container._place.origin
+    return concat([*_representation(container, origin)])
+
+
+def _representation(value: Any, parent: Origin) -> Iterator[Marked]:
+    origin = origin_of(value) or parent
+    kind = type(value)
+    if kind is TrackedDict:
+        yield Marked.whole("{", origin)
+        for place, (key, item) in enumerate(value.items()):
+            yield Marked.whole(", " if place else "", origin)
+            yield from _representation(key, origin)
+            yield Marked.whole(": ", origin)
+            yield from _representation(item, origin)
+        yield Marked.whole("}", origin)
+    elif kind is TrackedList:
+        yield Marked.whole("[", origin)
+        for place, item in enumerate(value):
+            yield Marked.whole(", " if place else "", origin)
+            yield from _representation(item, origin)
+        yield Marked.whole("]", origin)
+    else:
+        yield Marked.whole(repr(value), origin)
 
 
 def origin_of(value: Any) -> Origin | None:

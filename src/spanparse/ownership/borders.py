@@ -103,7 +103,7 @@ def transfer_headers(segments: list[Segment]) -> None:
             and follower.owner >= 0
             and follower.owner not in seen
             # In front of the template's text for another message a bare role is what it writes both messages under.
-            and not (follower.origin.literal and any(segment.origin.literal for segment in segments[at:end]))
+            and not (_is_written_for(follower) and any(segment.origin.literal for segment in segments[at:end]))
         ):
             last = last or {segment.owner: place for place, segment in enumerate(segments)}
             if last[owner] > end:
@@ -140,6 +140,11 @@ def _tools_behind(segments: Sequence[Segment], place: int, owner: int) -> Sequen
 
 def _is_field(segment: Segment) -> bool:
     return not segment.origin.literal and not segment.is_tools
+
+
+def _is_written_for(segment: Segment) -> bool:
+    """Whether it is text that the template wrote while it held a message."""
+    return segment.origin.literal and segment.origin.message is not None
 
 
 def close_shared_turns(segments: list[Segment]) -> None:

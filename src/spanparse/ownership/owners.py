@@ -54,7 +54,7 @@ from spanparse.ownership.stretches import Stretches
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 # So do markers and a role in front of plain words.
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
-_CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|\[/[A-Z_]{{2,30}}\])")
+_CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|<</[A-Z]{{2,30}}>>|\[/[A-Z_]{{2,30}}\])")
 _BLOCK = re.compile(r"\s*\[([A-Z_]{2,30})\]")
 
 
@@ -101,13 +101,16 @@ def first_owners(runs: Runs) -> list[int | None]:
 
 def _opened_with_bos(runs: Runs, owners: list[int | None], size: int) -> tuple[Runs, list[int | None]]:
     """The beginning-of-sequence text is the preamble's, even where a loop writes it in front of its first message."""
-    if not size or owners[0] is None or not runs[0].origin.literal:
+    place = end = 0
+    while end < size and runs[place].origin.literal:
+        end = runs[place].end
+        place += 1
+    if all(owner is None for owner in owners[:place]):
         return runs, owners
-    _, end, origin, _ = runs[0]
     bos = Run(0, min(size, end), NOWHERE, -1)
     if end <= size:
-        return (bos, *runs[1:]), [PREAMBLE, *owners[1:]]
-    return (bos, Run(size, end, origin, -1), *runs[1:]), [PREAMBLE, *owners]
+        return (bos, *runs[place:]), [PREAMBLE, *owners[place:]]
+    return (bos, Run(size, end, runs[place - 1].origin, -1), *runs[place:]), [PREAMBLE, *owners[place - 1 :]]
 
 
 def _without_default_turn(text: str, runs: Runs, begins: list[Begin], starts: frozenset[str]) -> list[Begin]:
@@ -159,6 +162,7 @@ class Settlement:
         # Where no message stands inside another, there is nothing to sort out between the two.
         nested = fall(owners)
         if nested:
+            _claim_set_aside(segments, owners)
             lend_between(text, segments)
             transfer_headers(segments)
             owners = [*map(get_owner, segments)]
@@ -186,9 +190,22 @@ class Settlement:
         self._rendered = True
         border = self._shown_without(right.owner) if right.owner > left.owner else None
         if border is None or not gap[0].start <= border <= gap[-1].end:
+            between = self._text[gap[0].start : gap[-1].end]
+            if between.strip() and _closing_end(between, 0, len(between)) == len(between):
+                return _owned(gap, left.owner)
             self.unclear.update((left.owner, right.owner))
             return _owned(gap, left.owner)
         return split_at(gap, border, left.owner, right.owner)
+
+
+def _claim_set_aside(segments: list[Segment], owners: Sequence[int | None]) -> None:
+    """Text that stands in front of an earlier message's inside a later one's words was set aside with it: it is its."""
+    for begin, end in gaps(owners):
+        left, right = (owners[begin - 1] if begin else None), (owners[end] if end < len(owners) else None)
+        if left is None or right is None or not 0 <= right < left:
+            continue
+        if segments[begin - 1].is_own and not segments[end].origin.literal:
+            _owned(segments[begin:end], right)
 
 
 def _resolve(
@@ -201,7 +218,7 @@ def _resolve(
 ) -> list[Segment] | None:
     """Split a stretch of unowned text between `left` and `right`; None if no marker can tell where."""
     before = PREAMBLE if left is None or left.owner is None else left.owner
-    if right is None:
+    if right is None or right.owner == GENERATION_PROMPT:
         return _owned(gap, before)
     after = right.owner
     assert after is not None
@@ -234,9 +251,7 @@ def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:
     Nothing but what ends the turn before stands in front of them, at the end of `left` or from `begin` on, and
     something does: what is said behind a text that goes on belongs to it.
     """
-    first = begin
-    while (found := _CLOSING.match(text, first, border)) and is_closing(found[1]):
-        first = found.end()
+    first = _closing_end(text, begin, border)
     if first == begin and not (left.is_own and _ends_with_closing(text[left.start : left.end].rstrip())):
         return border
     at, blocks = first, border
@@ -247,6 +262,13 @@ def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:
         blocks = min(blocks, found.start(1) - 1)
         at = closing + len(found[1]) + 3
     return border if text[at:border].strip() else blocks
+
+
+def _closing_end(text: str, begin: int, end: int) -> int:
+    """Where the markers that close something end which stand at `begin`, with the white space around them."""
+    while (found := _CLOSING.match(text, begin, end)) and is_closing(found[1]):
+        begin = found.end()
+    return end if text[begin:end].isspace() else begin
 
 
 def _ends_with_closing(text: str) -> bool:

@@ -92,7 +92,8 @@ def preamble_parts(segments: Sequence[Segment], text: str, bos: str) -> tuple[Pa
     if bos and text.startswith(bos, start):
         parts.append(Part("bos", start, start + len(bos)))
         start += len(bos)
-    tools = [segment for segment in segments if segment.is_tools]
+    # A loop over the tools may leave white space in front of the beginning of the sequence.
+    tools = [segment for segment in segments if segment.is_tools and segment.start >= start]
     if tools:
         block = _tools_part(tools)
         if block.start > start:
@@ -204,14 +205,25 @@ def _source(run: Sequence[Segment], kind: PartKind, number: int | None) -> str |
 
 
 def _call_children(run: Sequence[Segment]) -> tuple[Part, ...]:
+    """Name and arguments of a call; of a name that stands there more than once the last in front of the arguments."""
     children = []
-    for kind in ("name", "arguments"):
-        found = [s for s in run if not s.origin.literal and kind in s.origin.path[4:]]
-        if found and found[0].start < found[-1].end:
-            field = found[0].origin.field
-            source = field[: field.index(kind) + len(kind)]
-            children.append(Part("name" if kind == "name" else "arguments", found[0].start, found[-1].end, source))
+    shown = [s for s in run if not s.origin.literal and s.start < s.end]
+    arguments = [s for s in shown if "arguments" in s.origin.path[4:]]
+    names = [s for s in shown if "name" in s.origin.path[4:]]
+    if arguments:
+        children.append(_child("arguments", arguments))
+        names = [s for s in names if s.end <= arguments[0].start] or names
+    if names:
+        last = len(names) - 1
+        while last and names[last - 1].end == names[last].start:
+            last -= 1
+        children.append(_child("name", names[last:]))
     return tuple(sorted(children, key=lambda part: part.start))
+
+
+def _child(kind: PartKind, found: Sequence[Segment]) -> Part:
+    field = found[0].origin.field
+    return Part(kind, found[0].start, found[-1].end, field[: field.index(kind) + len(kind)])
 
 
 def _tools_part(tools: Sequence[Segment]) -> Part:

@@ -41,6 +41,11 @@ def check_borders(view: View) -> list[Fault]:
         if piece.start < len(head):
             if CLOSER.match(between) and not view.always_begins(index, between):
                 found.append(Fault("border", index, f"begins with {between!r}, which is there without it"))
-        elif markers is not None and not quotes and (markers.start.search(between) or _BLOCK.fullmatch(between)):
+        elif markers is None or quotes:
+            continue
+        # A start in front of another one begins a turn of nobody's.
+        elif _BLOCK.fullmatch(between) or (
+            markers.start.search(between) and not markers.start.match(view.text, piece.start)
+        ):
             found.append(Fault("border", index - 1, f"ends with {between!r}, which starts the next turn"))
     return found

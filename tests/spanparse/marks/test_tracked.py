@@ -83,3 +83,16 @@ def test_a_value_asked_for_twice_is_the_same_one() -> None:
     tracked = track(CALL, ARGUMENTS)
     assert tracked["name"] is tracked.get("name") is next(iter(tracked.values()))
     assert tracked["deep"]["city"] is tracked["deep"]["city"]
+
+
+@given(st.dictionaries(st.text(max_size=3), values, max_size=3), st.booleans())
+def test_printed_it_is_what_python_says_of_it_and_each_value_knows_its_place(
+    value: dict[str, Any], printable: bool
+) -> None:
+    tracked = track({"at": [value, 1.5]}, Place(("tools",)), printable)
+    shown = str(tracked)
+    assert shown == str({"at": [value, 1.5]})
+    runs = runs_of(shown)
+    assert [run.start for run in runs] == [0, *(run.end for run in runs[:-1])]
+    found = [shown[run.start : run.end] for run in runs if run.origin.path == ("tools", "at", 1)]
+    assert found == (["1.5"] if printable else [])

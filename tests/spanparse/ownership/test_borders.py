@@ -460,3 +460,38 @@ def test_tools_written_out_beforehand_are_in_the_header_of_the_turn_that_shows_t
         (1, "yes</s>"),
         (2, f'[TOOLS][{{"type": "function"}}][/TOOLS][INST]{CHAT[2]["content"]}[/INST]'),
     ]
+
+
+def test_a_system_block_that_was_set_aside_and_put_into_a_question_begins_its_turn() -> None:
+    template = (
+        "{% set block = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}{% for m in messages[1:] %}"
+        "{% if loop.first %}{% set said = block + m.content %}{% else %}{% set said = m.content %}{% endif %}"
+        "{{ '[INST] ' + said + ' [/INST]' if m.role == 'user' else said + '</s>' }}{% endfor %}"
+    )
+    assert owners(template, [{"role": "system", "content": "be"}, *CHAT]) == [
+        (0, "[INST] <<SYS>>\nbe\n<</SYS>>\n\n"),
+        (1, "hi [/INST]"),
+        (2, "yes</s>"),
+        (3, "[INST] so [/INST]"),
+    ]
+
+
+def test_what_closes_a_system_block_outside_all_loops_is_clear_without_a_render() -> None:
+    template = (
+        "{{ '[INST] <<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' + messages[1].content + ' [/INST]' }}"
+        "{% for m in messages[2:] %}{{ '[INST] ' + m.content + ' [/INST]' if m.role == 'user' else m.content }}"
+        "{% endfor %}"
+    )
+    found = owners(template, [{"role": "system", "content": "be"}, *CHAT])
+    assert found[:2] == [(0, "[INST] <<SYS>>\nbe\n<</SYS>>\n\n"), (1, "hi [/INST]")]
+
+
+def test_white_space_that_iterations_leave_in_front_of_the_beginning_of_the_sequence_is_the_preambles() -> None:
+    template = (
+        "{% for m in messages %}  {% set last = m.content %} {% endfor %}{{ '<s>' + messages[0].content }}"
+        "{% for m in messages[1:] %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    )
+    rendering = render(template, CHAT)
+    assert rendering.text.startswith("         <s>hi<|")
+    assert [(part.kind, part.start, part.end) for part in rendering.preamble.parts] == [("bos", 0, 12)]
+    assert rendering.messages[0].pieces[0].start == 12

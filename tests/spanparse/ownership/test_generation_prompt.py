@@ -114,3 +114,11 @@ def test_prefilled_reasoning_has_the_markers_that_a_message_s_reasoning_has(name
     whole = prompt(rendering) or ""
     assert found.get("reasoning", "").startswith(start) == (start in whole)
     assert found.get("delimiter", "").startswith(end) == (start in whole and end in whole)
+
+
+def test_a_header_that_stands_there_without_the_switch_is_not_in_it() -> None:
+    template = TURNS + "<|start|><|assistant|>{% if add_generation_prompt %}<|answer|>{% endif %}"
+    rendering = rendered(template, add=True)
+    assert prompt(rendering) == "<|answer|>"
+    last = rendering.messages[-1].pieces[-1]
+    assert rendering.text[last.start : last.end] == "<|user|>so<|end|><|start|><|assistant|>"
