@@ -120,23 +120,22 @@ def fit(render: Render) -> Sample:
     refusal, its result is not looked at. A template that takes no text as content is offered lists of text parts.
     Raises the last refusal if even a single user message is refused.
     """
+    because = ""
     for form in (_as_text, _as_parts):
         for cut in _CUTS:
             messages, tools = cut.apply()
             sample = Sample(form(messages), tools, _sentence(cut, form is _as_parts))
-            if _accepted(render, sample):
+            try:
+                render(sample.messages, sample.tools)
+            except TemplateRefused as refused:
+                because = because if form is _as_parts else refused.reason
+            else:
                 return sample
     single = [next(m for m in sample_messages() if m["role"] == "user")]
     render(single, None)
-    return Sample(single, None, "The sample is cut down to one user message; this template refuses the rest.")
-
-
-def _accepted(render: Render, sample: Sample) -> bool:
-    try:
-        render(sample.messages, sample.tools)
-    except TemplateRefused:
-        return False
-    return True
+    return Sample(
+        single, None, f"The sample is cut down to one user message; this template refuses the rest: {because}"
+    )
 
 
 def _as_text(messages: list[Message]) -> list[Message]:

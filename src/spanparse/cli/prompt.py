@@ -105,10 +105,16 @@ def _naming_missing_tokens() -> Iterator[None]:
     try:
         yield
     except TemplateRefused as refused:
-        missing = re.search(r"'(\w+_token)' is undefined", str(refused))
-        if missing is None:
+        hint = _hint(str(refused))
+        if not hint:
             raise
-        raise SpanparseError(f"{refused} (--set {missing[1]}=TEXT gives it)") from refused
+        raise SpanparseError(f"{refused}{hint}") from refused
+
+
+def _hint(reason: str) -> str:
+    """What to do where `reason` is that a special token is missing, else nothing."""
+    missing = re.search(r"'(\w+_token)' is undefined", reason)
+    return "" if missing is None else f" (--set {missing[1]}=TEXT gives it)"
 
 
 def load_template(source: str, variant: str | None = None, *, tools: bool = False) -> TemplateSource:
@@ -170,7 +176,7 @@ def _sample(
     what = "This is a built-in sample conversation (--messages gives your own)."
     return (
         Conversation(found.messages, found.tools if own_tools is None else own_tools),
-        what if found.cut is None else f"{what} {found.cut}",
+        what if found.cut is None else f"{what} {found.cut}{_hint(found.cut)}",
     )
 
 

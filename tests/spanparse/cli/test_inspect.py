@@ -184,6 +184,16 @@ def test_the_sample_is_cut_down_to_what_the_template_accepts(cli: Run, tmp_path:
     assert "refuses" in found.json["sample"]
 
 
+def test_the_sample_is_cut_down_for_want_of_a_special_token_and_says_how_to_give_it(cli: Run, tmp_path: Path) -> None:
+    template = tmp_path / "bare.jinja"
+    template.write_text(
+        "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}{{ eos_token + '' }}{% endif %}{% endfor %}"
+    )
+    sample = cli("inspect", template, "--json").json["sample"]
+    assert sample.endswith("refuses the rest: 'eos_token' is undefined (--set eos_token=TEXT gives it)")
+    assert "cut down" not in cli("inspect", template, "--set", "eos_token=</s>", "--json").json["sample"]
+
+
 def test_template_and_messages_can_come_through_standard_input(cli: Run, conversation: Run) -> None:
     template = b"{% for m in messages %}[{{ m.content }}]{% endfor %}"
     assert cli("inspect", "-", "--messages", conversation([USER]), "--json", stdin=template).json["text"] == "[Hello]"
