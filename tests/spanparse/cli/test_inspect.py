@@ -187,7 +187,8 @@ def test_the_sample_is_cut_down_to_what_the_template_accepts(cli: Run, tmp_path:
 def test_the_sample_is_cut_down_for_want_of_a_special_token_and_says_how_to_give_it(cli: Run, tmp_path: Path) -> None:
     template = tmp_path / "bare.jinja"
     template.write_text(
-        "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}{{ eos_token + '' }}{% endif %}{% endfor %}"
+        "{% for m in messages %}{{ m.content }}"
+        "{% if m.role == 'assistant' %}{{ eos_token + '' }}{% endif %}{% endfor %}"
     )
     sample = cli("inspect", template, "--json").json["sample"]
     assert sample.endswith("refuses the rest: 'eos_token' is undefined (--set eos_token=TEXT gives it)")
