@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2 import nodes
 from jinja2.compiler import Frame
 
-from spanparse.bounds.output_code import OutputCodeGenerator
+from spanparse.bounds.macro_code import MacroCodeGenerator
 
 DICT_ATTRIBUTES: Final = frozenset(dir({}))
 _TESTS: Final = {
@@ -22,7 +22,7 @@ _TESTS: Final = {
 }
 
 
-class ConditionCodeGenerator(OutputCodeGenerator):
+class ConditionCodeGenerator(MacroCodeGenerator):
     """Ordinary code in which a condition is looked up where it stands."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -50,6 +50,10 @@ class ConditionCodeGenerator(OutputCodeGenerator):
             self._ask(test.node)
         else:
             self._asked.add(id(test))
+
+    def _write_condition(self, node: nodes.Expr, frame: Frame) -> None:
+        self._ask(node)
+        super()._write_condition(node, frame)
 
     def visit_If(self, node: nodes.If, frame: Frame) -> None:  # noqa: N802 - Jinja's visitor names
         for branch in (node, *node.elif_):

@@ -48,10 +48,51 @@ class OutputCodeGenerator(CodeGenerator):
         if frame.buffer is None or frame.require_output_check or frame.eval_ctx.volatile or frame.eval_ctx.autoescape:
             super().visit_Output(node, frame)
             return
+        self._write_outputs(node.nodes, frame)
+
+    def _write_outputs(self, children: Iterable[nodes.Expr], frame: Frame) -> None:
+        listed: list[nodes.Expr] = []
+        for child in children:
+            if self._is_statement(child):
+                self._write_list(listed, frame)
+                listed = []
+                self._write_statement(child, frame)
+            else:
+                listed.append(child)
+        self._write_list(listed, frame)
+
+    def _is_statement(self, node: nodes.Expr) -> bool:
+        """Whether an output is put out by a statement of its own."""
+        return isinstance(node, nodes.CondExpr)
+
+    def _write_statement(self, node: nodes.Expr, frame: Frame) -> None:
+        """Put out what a condition chooses, and nothing where Jinja would make an object that prints as nothing."""
+        assert isinstance(node, nodes.CondExpr)
+        self.writeline("if ", node)
+        self._write_condition(node.test, frame)
+        self._write_branch(node.expr1, frame)
+        if node.expr2 is not None:
+            self.writeline("else")
+            self._write_branch(node.expr2, frame)
+
+    def _write_condition(self, node: nodes.Expr, frame: Frame) -> None:
+        self.visit(node, frame)
+
+    def _write_branch(self, output: nodes.Expr, frame: Frame) -> None:
+        self.write(":")
+        self.indent()
+        self.writeline("pass")
+        self._write_outputs([output], frame)
+        self.outdent()
+
+    def _write_list(self, children: Sequence[nodes.Expr], frame: Frame) -> None:
+        """Put out several outputs at once."""
+        if not children:
+            return
         self.writeline(f"{frame.buffer}.extend((")
         self.indent()
         stated: list[str] = []
-        for child in node.nodes:
+        for child in children:
             text = self._stated(child, frame)
             if text is not None:
                 stated.append(text)
@@ -87,7 +128,7 @@ class OutputCodeGenerator(CodeGenerator):
 
     def _write_output(self, node: nodes.Expr, frame: Frame) -> None:
         """The elements of a list of outputs that stand for one in the template."""
-        addends = list(_addends_of(node))
+        addends = list(addends_of(node))
         if isinstance(node, nodes.Concat):
             self._write_concat(node, frame)
         elif 1 < len(addends) <= _MOST_ADDENDS and all(map(_may_be_text, addends)):
@@ -135,9 +176,10 @@ def _may_be_text(node: nodes.Expr) -> bool:
     return not isinstance(node, nodes.Const) or isinstance(node.value, str)
 
 
-def _addends_of(node: nodes.Expr) -> Iterator[nodes.Expr]:
+def addends_of(node: nodes.Expr) -> Iterator[nodes.Expr]:
+    """The operands of a sum of sums, from left to right; the node itself if it is none."""
     if isinstance(node, nodes.Add):
-        yield from _addends_of(node.left)
-        yield from _addends_of(node.right)
+        yield from addends_of(node.left)
+        yield from addends_of(node.right)
     else:
         yield node

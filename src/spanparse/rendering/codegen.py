@@ -30,6 +30,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._loops: list[tuple[str, str]] = []
         self._holds: dict[int, tuple[str, str, nodes.Getitem | None]] = {}
         self._generation_bodies: set[int] = set()
+        self._macros = 0
         self._quiet = 0
         self._in_generation = False
         self._switches: set[int] = set()
@@ -59,11 +60,14 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
     def _write_current(self, origin: str, frame: Frame) -> None:
         """From here on the template writes for another value: `origin` is code that gives the value's origin.
 
-        The list that the outputs go to is told, so that the template's own text need not be marked piece by piece. It
-        does not grow where nothing was put out since it was last told.
+        The list that the outputs go to is told, so that the template's own text need not be marked piece by piece, by
+        the origin in a list of its own if it is a macro that writes. It does not grow where nothing was put out since
+        it was last told.
         """
         self.writeline(f"cursor.current = origin = {origin}")
-        if frame.buffer is not None:
+        if self._macros and frame.buffer is not None:
+            self.writeline(f"{frame.buffer}.append([origin])")
+        elif frame.buffer is not None:
             self.writeline(f"if type({frame.buffer}[-1]) is Origin: {frame.buffer}[-1] = origin")
             self.writeline(f"else: {frame.buffer}.append(origin)")
 
@@ -71,9 +75,14 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         """From here on the template writes for `held`, which a loop inside `outer` holds."""
         self._write_current(f"held._place.literal if type(held) is dict_type else literal_origin({outer}, held)", frame)
 
-    def buffer(self, frame: Frame) -> None:
-        frame.buffer = self.temporary_identifier()
-        self.writeline(f"{frame.buffer} = [cursor.current]")
+    def _new_buffer(self) -> str:
+        return "[cursor.current]"
+
+    def macro_body(self, node: nodes.Macro | nodes.CallBlock, frame: Frame) -> Any:
+        self._macros += 1
+        result = super().macro_body(node, frame)
+        self._macros -= 1
+        return result
 
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         if id(nodes) in self._holds:
@@ -113,6 +122,11 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self.writeline(f"{before} = cursor.current")
         super().visit_If(node, frame)
         self._write_current(before, frame)
+
+    def _is_statement(self, node: nodes.Expr) -> bool:
+        if isinstance(node, nodes.CondExpr) and (asks_for_generation(node.test) or falls_back(node)):
+            return False  # what is chosen is marked as an expression
+        return super()._is_statement(node)
 
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
         before = self._in_generation

@@ -80,11 +80,12 @@ class Cursor:
         own: list[str] = []  # the template's own text, while it goes on
         for output in outputs:
             kind = type(output)
-            if kind is Origin:
-                if own and output is not current:
+            if kind is Origin or kind is list:
+                origin = output if kind is Origin else output[0]
+                if own and origin is not current:
                     parts.append(self._own(own, current))
                     own = []
-                current = output
+                current = origin
                 continue
             for part in output if kind is tuple else (output,):
                 kind = type(part)

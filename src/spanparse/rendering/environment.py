@@ -16,13 +16,14 @@ import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.filters import do_default, make_attrgetter
-from jinja2.runtime import BlockReference, Context, LoopContext, Macro
+from jinja2.runtime import BlockReference, Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
 from spanparse.bounds.bounded_code import LOOP_ATTRIBUTES, LimitedCodeGenerator
 from spanparse.bounds.costs import STRING_METHODS
 from spanparse.bounds.limits import LimitReached
+from spanparse.bounds.macro_code import ChatMacro
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json, marked_safe
 from spanparse.marks.marked import Marked, concat, runs_of
@@ -124,6 +125,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     context_class = RenderContext
     text_type: type[str] = str
     dict_type: type[dict[str, Any]] = dict
+    macro_type = ChatMacro
 
     def __init__(
         self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": marked_json.dump_plain})
@@ -178,11 +180,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         The sandbox need not be asked about macros, nor about methods of built-in types that it has let a template have.
         """
         kind = type(__obj)
-        if kind is Macro:
+        if kind is ChatMacro:
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
-            if not kwargs and len(args) == __obj._argument_count and _takes_only_its_parameters(__obj, __context):
-                return __obj._func(*args)
             return __obj(__context.eval_ctx, *args, **kwargs)
         operations = cast("RenderContext", __context).operations
         if kind is BuiltinMethodType or (
@@ -198,11 +198,6 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         elif kind is ChatDict or __obj is ChatNamespace:
             bound_pairs(operations, args)
         return operations.meter.keep(super().call(__context, __obj, *args, **kwargs))
-
-
-def _takes_only_its_parameters(macro: Macro, context: Context) -> bool:
-    """Whether the macro's function can be called with the arguments as they are."""
-    return not (macro.catch_kwargs or macro.catch_varargs or macro.caller or context.eval_ctx.autoescape)
 
 
 @jinja2.pass_context

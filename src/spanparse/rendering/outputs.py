@@ -15,13 +15,14 @@ _new = tuple.__new__
 def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], object]) -> Marked:
     """The text of `outputs` with runs that tile it.
 
-    An output is a text, the texts of one sum as a tuple, or an origin: what the template writes for from there on.
-    Ordinary strings are the template's own text. Characters without marks are given to what the template was writing
-    for and appended to `lost`. `expect` is told the length of a text before it is made.
+    An output is a text, the texts of one sum as a tuple, or an origin: what the template writes for from there on. One
+    in a list is what a macro writes for. Ordinary strings are the template's own text. Characters without marks are
+    given to what the template, if not its macros, was writing for, and appended to `lost`. `expect` is told the length
+    of a text before it is made.
     """
     texts: list[str] = []
     runs: list[Run] = []
-    current = NOWHERE
+    current = called_for = NOWHERE
     # The template's own text from `begin` on, not yet among the runs: more of the same origin may follow.
     own: Origin | None = None
     begin = at = 0
@@ -30,7 +31,10 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
         if kind is str:
             origin = current
         elif kind is Origin:
-            current = output
+            current = called_for = output
+            continue
+        elif kind is list:
+            current = output[0]
             continue
         elif kind is Marked and (whole := output._origin) is not None and whole is not NOWHERE:
             if not whole[1]:
@@ -44,17 +48,21 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
                 continue
             origin = whole
         else:
-            parts = output if kind is tuple else (output,)
+            parts = output if kind is tuple else (output if kind is Marked else str(output),)
             size = sum(map(len, parts))
-            if not size and not any(map(runs_of, parts)):
-                continue
-            if own is not None:
-                runs.append(_new(Run, (begin, at, own, -1)))
-                own = None
             if size > BIG:
                 expect(size)
-            start, at = at, at + size
-            runs += _runs_of_sum(parts, start, current, lost)
+            for run in _runs_of_sum(parts, at, current, called_for, lost):
+                origin = run[2]
+                if own is not origin:
+                    if own is not None and own != origin:
+                        runs.append(_new(Run, (begin, run[0], own, -1)))
+                        own = None
+                    if not origin[1]:
+                        runs.append(run)
+                    elif own is None:
+                        own, begin = origin, run[0]
+            at += size
             texts += parts
             continue
         if own is not origin and output:
@@ -71,11 +79,11 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
     return Marked("".join(texts), tuple(runs))
 
 
-def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, lost: list[str]) -> list[Run]:
-    """The runs that tile the text of `parts`, which begins at `start`: what has no owner is given to `current`.
+def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, called_for: Origin, lost: list[str]) -> list[Run]:
+    """The runs that tile the text of `parts`, which begins at `start`: the template's own are `current`'s.
 
-    So is the text that was set aside outside all loops, but where another message's field was set aside with it (a
-    system text with its separator): then it stays with that field.
+    What has no owner is given to `called_for`, and so is the text that was set aside outside all loops, but where
+    another message's field was set aside with it (a system text with its separator): then it stays with that field.
     """
     runs: list[Run] = []
     at = covered = start
@@ -99,8 +107,8 @@ def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, lost: list[s
         at += size
     if settled and covered == at:
         return runs
-    adopts = current is not NOWHERE and all(
-        literal or message == current.message for _, _, (_, literal, message), _ in runs
+    adopts = called_for is not NOWHERE and all(
+        literal or message == called_for.message for _, _, (_, literal, message), _ in runs
     )
     filled: list[Run] = []
     at, end = start, at
@@ -109,9 +117,9 @@ def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, lost: list[s
         begin, end, origin, source = run
         if begin > at:
             text = "".join(parts) if text is None else text
-            filled.append(Run(at, begin, current, -1))
+            filled.append(Run(at, begin, called_for, -1))
             lost.append(text[at - start : begin - start])
         if end > begin or not origin.literal:
-            filled.append(_new(Run, (begin, end, current, source)) if adopts and origin is NOWHERE else run)
+            filled.append(_new(Run, (begin, end, called_for, source)) if adopts and origin is NOWHERE else run)
         at = end
     return filled
