@@ -13,7 +13,7 @@ from spanparse.ownership.layout import Layouts
 from spanparse.ownership.notes import displaced_messages
 from spanparse.ownership.parts import preamble_parts, prompt_parts
 from spanparse.ownership.pieces import Ownership, Pieces
-from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE, Segment
+from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE
 from spanparse.ownership.turns import Turns, find_turns
 from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.trail import Marking, Trail, messages_changed, pieces_kept
@@ -73,13 +73,13 @@ def _described(
     has_tools: bool,
 ) -> dict[str, Any]:
     """The fields of a rendering that say what its pieces are."""
-    text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(ownership)
+    text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(marking.text, ownership)
     kept = pieces_kept(trail, marking, ownership) if trail else 0
     shown = [place for place, owner in enumerate(order) if owner >= 0]
     owners = [order[place] for place in shown]
     known = trail.turns.markers[: bisect_left(shown, kept)] if trail else ()
     prompt = text[generation.start :] if generation else ""
-    turns = find_turns(text, owners, lambda at: pieces[shown[at]], ownership.starts, roles, prompt, known)
+    turns = find_turns(text, pieces, shown, owners, ownership.starts, roles, prompt, known)
     displaced = displaced_messages(list(dict.fromkeys(owners)))
     taken: Mapping[int, MessageSpan] = {}
     if trail:
@@ -114,24 +114,24 @@ def _messages(
     doubts: Doubts,
     taken: Mapping[int, MessageSpan],
 ) -> tuple[MessageSpan, ...]:
-    owned: dict[int, list[Sequence[Segment]]] = {}
+    owned: dict[int, list[int]] = {}
     for place, owner in enumerate(order):
         if owner >= 0 and owner not in taken:
-            owned.setdefault(owner, []).append(pieces[place])
-    layouts = Layouts(marking.text, displaced)
+            owned.setdefault(owner, []).append(place)
+    layouts = Layouts(marking.text, pieces, displaced)
     messages = []
     for index, said in enumerate(marking.said):
         if index in taken:
             messages.append(taken[index])
             continue
-        mine = owned.get(index, ())
+        places = owned.get(index, ())
         parts, notes = layouts.describe(
-            index, said, mine, opens_turn=index in turns.opens, closes_turn=index in turns.closes
+            index, said, places, opens_turn=index in turns.opens, closes_turn=index in turns.closes
         )
         if index in turns.merged:
             notes = ("merged", *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
-        ranges = tuple([_new(Piece, (piece[0].start, piece[-1].end)) for piece in mine])
+        ranges = tuple([_new(Piece, pieces.bounds(place)[:2]) for place in places])
         messages.append(MessageSpan(index, marking.roles[index], ranges, parts, reason is None, reason, notes))
     return tuple(messages)
 

@@ -43,7 +43,7 @@ _INNER = re.compile(rf"{_THOUGHT.pattern}|<[^<>\s]*call[^<>\s]*>|\[[A-Z_]*CALL[A
 # Closing brackets that do not begin a word or marker of another kind (`]~b]user`).
 _BRACKETS = re.compile(r"(?:\s*[\])}])+(?=\s|[<\[]|\Z)")
 _NAMES_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
-_SEQUENCE = re.compile(r"begin_?of_?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
+_SEQUENCE = re.compile(r"begin[_▁]?of[_▁]?(?:text|s)|bos|start_?of_?text|sop|gmask", re.IGNORECASE)
 
 
 _SHORT = 200

@@ -118,7 +118,7 @@ def _without_default_turn(text: str, runs: Runs, begins: list[Begin], starts: fr
     first = next((place for place, begin in enumerate(begins) if begin.owner >= 0), None)
     if first is None:
         return begins
-    pieces = Pieces(Ownership(runs, begins, starts, frozenset()))
+    pieces = Pieces(text, Ownership(runs, begins, starts, frozenset()))
     left = leave_default_turn(text, [segment for place in range(first + 1) for segment in pieces[place]], starts)
     return [*with_characters(begins_of(left, runs), left[-1].end), *begins[first + 1 :]]
 

@@ -11,6 +11,10 @@ from spanparse.marks.marked import Runs
 from spanparse.marks.origin import Run
 from spanparse.ownership.segments import Segment
 
+_Look = tuple[object, ...]
+_OTHER: Final = "of another message"
+_OFFSET: Final = itemgetter(0)
+
 
 class Begin(NamedTuple):
     """Where a piece of `owner` begins: at `offset`, in the run at `place`."""
@@ -42,35 +46,68 @@ class Ownership:
         return self.begins[place + 1].offset if place + 1 < len(self.begins) else self.runs[-1].end
 
 
-_OFFSET: Final = itemgetter(0)
-
-
 @final
 class Pieces:
-    """The pieces of `ownership` as segments, each made when it is first asked for."""
+    """The pieces of `text`, which `ownership` tells, each made of segments when it is first asked for."""
 
-    def __init__(self, ownership: Ownership) -> None:
+    def __init__(self, text: str, ownership: Ownership) -> None:
+        self._text = text
         self._ownership = ownership
         self._made: dict[int, list[Segment]] = {}
+        self._likes: dict[int, int] = {}
+        self._known: dict[_Look, int] = {}
 
     def __getitem__(self, place: int) -> list[Segment]:
         piece = self._made.get(place)
         if piece is None:
-            piece = self._made[place] = _piece(self._ownership, place)
+            piece = self._made[place] = self._piece(place)
         return piece
 
+    def bounds(self, place: int) -> tuple[int, int, Runs]:
+        """Where the piece at `place` begins and ends, and the runs in it, of which it may hold but a part at an end."""
+        runs, begins = self._ownership.runs, self._ownership.begins
+        begin, first, _ = begins[place]
+        if place + 1 == len(begins):
+            return begin, runs[-1][1], runs[first:]
+        end, behind, _ = begins[place + 1]
+        return begin, end, runs[first : behind + 1] if runs[behind][0] < end else runs[first:behind]
 
-def _piece(ownership: Ownership, place: int) -> list[Segment]:
-    runs, begins = ownership.runs, ownership.begins
-    offset, first, owner = begins[place]
-    end, behind, _ = begins[place + 1] if place + 1 < len(begins) else (runs[-1].end, len(runs), None)
-    piece = [Segment(*run, owner) for run in runs[first:behind] if run[0] < run[1] or run[2][2] == owner]
-    if behind < len(runs) and runs[behind].start < end:
-        piece.append(Segment(*runs[behind], owner))
+    def _piece(self, place: int) -> list[Segment]:
+        begin, end, runs = self.bounds(place)
+        owner = self._ownership.begins[place].owner
+        # An empty field of another message is no part of it.
+        piece = [Segment(*run, owner) for run in runs if run[0] < run[1] or run[2][2] == owner]
         piece[-1].end = end
-    if piece[0].start < offset:
-        piece[0].start, piece[0].source = offset, -1
-    return piece
+        if piece[0].start < begin:
+            piece[0].start, piece[0].source = begin, -1
+        return piece
+
+    def like(self, place: int) -> int:
+        """The place of the first piece asked for that looks like the one at `place`.
+
+        Pieces look alike if the same is written in them on behalf of the same fields, and the same fields are shown in
+        the same order, whatever their texts, except the role's, say; an empty text is not like others.
+        """
+        like = self._likes.get(place)
+        if like is None:
+            like = self._likes[place] = self._known.setdefault(self._look(place), place)
+        return like
+
+    def _look(self, place: int) -> _Look:
+        text, owner = self._text, self._ownership.begins[place][2]
+        begin, end, runs = self.bounds(place)
+        look: list[object] = []
+        for start, stop, (path, literal, message), _ in runs:
+            if message == owner:
+                look.append(path[2:])
+            else:
+                look += (path,) if message is None else (_OTHER, path[2:])
+            if literal or path[-1] == "role":
+                look += (literal, text[start if start > begin else begin : stop if stop < end else end])
+            else:
+                # What shows a field in part is like no other piece.
+                look.append(place if start < begin or stop > end else start < stop)
+        return tuple(look)
 
 
 def begins_of(segments: Iterable[Segment], runs: Runs, place: int = 0) -> list[Begin]:

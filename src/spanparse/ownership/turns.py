@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from spanparse.ownership.markers import RESULT_ROLES, has_marker, names_role, turns_end
+from spanparse.ownership.pieces import Pieces
 from spanparse.ownership.segments import Segment, lead_end
 
 _LEADING: Final = frozenset({"system", "developer"})
@@ -32,16 +33,17 @@ class Turns(NamedTuple):
 
 def find_turns(
     text: str,
+    pieces: Pieces,
+    shown: Sequence[int],
     owners: Sequence[int],
-    piece: Callable[[int], Sequence[Segment]],
     starts: frozenset[str],
     roles: Sequence[str],
     generation: str,
     known: Sequence[str | None] = (),
 ) -> Turns:
-    """Group the pieces of `owners`, in text order, into turns; `generation` is the generation prompt's text.
+    """Group the pieces at the places `shown`, whose `owners` are messages, into turns.
 
-    `piece` gives one by its place. `known` are the markers of the first ones, as far as they are known.
+    `generation` is the generation prompt's text. `known` are the markers of the first ones, as far as they are known.
 
     A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
     whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
@@ -51,16 +53,27 @@ def find_turns(
     is a turn.
     """
     ordered = sorted(starts)
-    markers = first = [*known, *(_start_of(text, piece(at), ordered) for at in range(len(known), len(owners)))]
-    ended = cache(lambda at: at > 0 and _ends_turn(text, piece(at - 1)))
-    opened = {at for at in range(1, len(owners)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, piece(at - 1))}
+    start_of = cache(lambda like: _start_of(text, pieces[like], ordered))
+    markers = first = [*known, *(start_of(pieces.like(place)) for place in shown[len(known) :])]
+    ends = cache(lambda like: _ends_turn(text, pieces[like]))
+
+    def ended(at: int) -> bool:
+        return at > 0 and ends(pieces.like(shown[at - 1]))
+
+    opened = {
+        at for at in range(1, len(shown)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[shown[at - 1]])
+    }
     inside: set[str] = set()
     while True:
         # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.
         with_marker: set[str] = set()
         for at, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
             role = roles[owner]
-            if marker and role not in with_marker and (not _calls_first(piece(at)) or names_role(marker, role)):
+            if (
+                marker
+                and role not in with_marker
+                and (not _calls_first(pieces[pieces.like(shown[at])]) or names_role(marker, role))
+            ):
                 with_marker.add(role)
         if any(start in generation for start in starts - inside):
             with_marker.add("assistant")
@@ -79,7 +92,7 @@ def find_turns(
         inside |= found
         ordered = sorted(starts - inside)
         markers = [
-            marker if marker not in inside or ended(at) else _start_of(text, piece(at), ordered, inside)
+            marker if marker not in inside or ended(at) else _start_of(text, pieces[shown[at]], ordered, inside)
             for at, marker in enumerate(first)
         ]
     members = [[owners[place] for place in turn] for turn in turns]

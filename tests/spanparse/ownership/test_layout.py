@@ -1,4 +1,4 @@
-"""Parts and notes remembered for a shape are those that each message would get by itself."""
+"""Parts, notes and turns remembered for a shape are those that each message would get by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spanparse import Rendering, TemplateRefused, load_source, parse
-from spanparse.ownership.layout import Layouts
+from spanparse.ownership.pieces import Pieces
 from spanparse.sources import bundled_names
 
 TEXTS = ["yes", "no ", "\nno", "", "  ", 'a "quoted" one', "one\ntwo", "yes yes"]
@@ -33,15 +33,8 @@ def conversation(seed: int, rounds: int = 40) -> list[dict[str, Any]]:
     return chat
 
 
-class Forgetful(dict[Any, Any]):
-    """Remembers no shape."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
 @pytest.mark.parametrize("name", bundled_names())
-def test_a_shape_seen_before_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_looks_like_another_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def renderings() -> list[Rendering]:
         found = []
         for seed in range(3):
@@ -52,14 +45,9 @@ def test_a_shape_seen_before_changes_nothing(name: str, monkeypatch: pytest.Monk
                 found.append(
                     parse(load_source(name), [m for m in chat if m["role"] != "tool" and "tool_calls" not in m])
                 )
+            assert found[-1].messages  # reads all of it
         return found
 
     remembered = renderings()
-    initialise = Layouts.__init__
-
-    def forgetful(layouts: Layouts, *arguments: Any) -> None:
-        initialise(layouts, *arguments)
-        layouts._known = Forgetful()
-
-    monkeypatch.setattr(Layouts, "__init__", forgetful)
+    monkeypatch.setattr(Pieces, "like", lambda pieces, place: place)
     assert renderings() == remembered

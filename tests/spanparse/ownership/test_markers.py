@@ -84,11 +84,10 @@ def test_a_role_in_front_of_a_marker_at_the_beginning_of_a_line_is_a_start_with_
     assert "user<|sep|>" in starts_of((0, "Be kind.\nuser<|sep|>"), (0, "X"))
 
 
-def test_markers_joined_to_that_of_a_role_are_starts_but_not_the_beginning_of_a_sequence() -> None:
-    assert starts_of((0, "X"), (0, "<|begin_of_text|><|turn|><|SYSTEM_TOKEN|>"), (1, "Y")) == {
-        "<|turn|>",
-        "<|SYSTEM_TOKEN|>",
-    }
+@pytest.mark.parametrize("beginning", ["<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "<bos>"])
+def test_markers_joined_to_that_of_a_role_are_starts_but_not_the_beginning_of_a_sequence(beginning: str) -> None:
+    lead = f"{beginning}<|turn|><|SYSTEM_TOKEN|>"
+    assert starts_of((0, "X"), (0, lead), (1, "Y")) == {"<|turn|>", "<|SYSTEM_TOKEN|>"}
 
 
 @pytest.mark.parametrize("lead", ["[TOOL_CALLS]", "<tool_calls>", "<|tool_call>"])
