@@ -52,9 +52,9 @@ def find_turns(
     inside the assistant's turn (Gemma 4), unless that is ended in front of it. Without any known marker every message
     is a turn.
     """
-    ordered = sorted(starts)
-    start_of = cache(lambda like: _start_of(text, pieces[like], ordered))
-    markers = first = [*known, *(start_of(pieces.like(place)) for place in shown[len(known) :])]
+    inside: frozenset[str] = frozenset()
+    start_of = cache(lambda like, inside: _start_of(text, pieces[like], sorted(starts - inside), inside))
+    markers = first = [*known, *(start_of(pieces.like(place), inside) for place in shown[len(known) :])]
     ends = cache(lambda like: _ends_turn(text, pieces[like]))
 
     def ended(at: int) -> bool:
@@ -63,21 +63,19 @@ def find_turns(
     opened = {
         at for at in range(1, len(shown)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[shown[at - 1]])
     }
-    inside: set[str] = set()
     while True:
         # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.
         with_marker: set[str] = set()
         for at, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
             role = roles[owner]
-            if (
-                marker
-                and role not in with_marker
-                and (not _calls_first(pieces[pieces.like(shown[at])]) or names_role(marker, role))
-            ):
+            if not marker or role in with_marker:
+                continue
+            if not _calls_first(pieces[pieces.like(shown[at])]) or names_role(marker, role):
                 with_marker.add(role)
         if any(start in generation for start in starts - inside):
             with_marker.add("assistant")
-        alone = {at for at, owner in enumerate(owners) if roles[owner] not in with_marker | RESULT_ROLES}
+        never_alone = with_marker | RESULT_ROLES
+        alone = {at for at, owner in enumerate(owners) if roles[owner] not in never_alone}
         turns = _group(owners, markers, alone, opened, ended, known=bool(starts - inside))
         found = {
             marker
@@ -90,9 +88,8 @@ def find_turns(
         if not found:
             break
         inside |= found
-        ordered = sorted(starts - inside)
         markers = [
-            marker if marker not in inside or ended(at) else _start_of(text, pieces[shown[at]], ordered, inside)
+            marker if marker not in inside or ended(at) else start_of(pieces.like(shown[at]), inside)
             for at, marker in enumerate(first)
         ]
     members = [[owners[place] for place in turn] for turn in turns]
@@ -133,9 +130,7 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
     return "tool_calls" in next(fields, ())
 
 
-def _start_of(
-    text: str, piece: Sequence[Segment], starts: Sequence[str], inside: AbstractSet[str] = frozenset()
-) -> str | None:
+def _start_of(text: str, piece: Sequence[Segment], starts: Sequence[str], inside: AbstractSet[str]) -> str | None:
     """The start marker that stands before the first field other than the role, if any.
 
     A role that stands there makes a marker of all that the template writes there, if that is not one of `inside`.
