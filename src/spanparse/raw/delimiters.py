@@ -14,6 +14,8 @@ from spanparse.analysis.affixes import CONTROL, MARKER
 _ORDER: Final = ("user", "assistant", "system", "tool", "developer")
 _SHORTEST: Final = 3
 _PLACEHOLDER: Final = re.compile(r"\{id\}|\{name\}")
+# An end in no usual form: `[e~[`, `###`.
+_SIGNS: Final = re.compile(r"[^\w\s]\S*[^\w\s]")
 # What a placeholder may stand for.
 _ANYTHING: Final = r"[^\n<>\[\]]{1,80}?"
 
@@ -33,7 +35,8 @@ class Delimiters:
     `start` matches what begins a message, group *n* that of `roles[n - 1]`; None if nothing is known to. `ends` are
     whole trailers of the roles that have them, longest first, `closers` the last marker of each as well. `stems` open
     the starts and may stand in a text with something else behind. `companions` are the roles that a role may share a
-    turn with. `headerless` says that assistants go on right behind another's end. `joints` match the border between two
+    turn with. `headerless` says that assistants go on right behind another's end, `bare_system` that a system text opens
+    the prompt without a marker. `joints` match the border between two
     messages of a role in one turn: group 1 belongs to the first, the rest to the second. `call_end` closes tool calls,
     empty if no control token does.
     """
@@ -45,6 +48,7 @@ class Delimiters:
     stems: tuple[str, ...]
     companions: Mapping[str, frozenset[str]]
     headerless: bool
+    bare_system: bool
     joints: Mapping[str, re.Pattern[str]]
     block: Block | None
     call_end: str
@@ -60,7 +64,7 @@ def delimiters_of(analysis: Analysis) -> Delimiters:
     starts = sorted(found, key=lambda text: -len(text))
     pattern = "|".join(f"({_with_anything(text)})" for text in starts)
     ends = {markers.role: _ends(markers, analysis) for markers in ordered}
-    assistant = analysis.markers_of("assistant")
+    assistant, system = analysis.markers_of("assistant"), analysis.markers_of("system")
     return Delimiters(
         re.compile(pattern) if starts else None,
         tuple(found[text] for text in starts),
@@ -69,6 +73,7 @@ def delimiters_of(analysis: Analysis) -> Delimiters:
         tuple(sorted({match[0] for text in starts if (match := MARKER.match(text))})),
         {markers.role: frozenset(markers.merged_with) for markers in ordered},
         assistant is not None and not (assistant.start or "").strip(),
+        system is not None and not (system.start or "").strip() and not system.headers,
         {
             markers.role: _joint(*markers.joint)
             for markers in ordered
@@ -90,12 +95,12 @@ def _with_anything(text: str) -> str:
 
 
 def _ends(markers: RoleMarkers, analysis: Analysis) -> tuple[str, ...]:
-    """Trailers that look like markers; what closes a call may close an assistant's turn."""
+    """Trailers that look like markers or are no words; what closes a call may close an assistant's turn."""
     texts = [markers.end, *markers.other_ends]
     if markers.role == "assistant":
         texts.append(_call_end(analysis))
     stripped = [_PLACEHOLDER.split(text)[-1].strip() for text in texts if text]
-    return _longest_first(text for text in stripped if MARKER.search(text))
+    return _longest_first(text for text in stripped if MARKER.search(text) or _SIGNS.fullmatch(text))
 
 
 def _call_end(analysis: Analysis) -> str:
@@ -105,7 +110,7 @@ def _call_end(analysis: Analysis) -> str:
 
 
 def _closers(ends: Iterable[str]) -> tuple[str, ...]:
-    return _longest_first([*ends, *(MARKER.findall(end)[-1] for end in ends)])
+    return _longest_first([*ends, *(found[-1] for end in ends if (found := MARKER.findall(end)))])
 
 
 def _ends_of_tools(analysis: Analysis, role: str) -> list[str]:

@@ -36,7 +36,7 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
     delimiters = delimiters_of(analysis)
     lead = (analysis.bos.text if analysis.bos else "") + (analysis.default_text or "")
     # A system text that is the template's own is no message.
-    begin = len(lead) if lead and text.startswith(lead) else 0
+    begin = len(lead) if lead and text.startswith(lead) else len(bos_of(text, ""))
     turns = _joined(find_turns(text, delimiters, begin), text, analysis, delimiters)
     generation = _generation(text, turns, analysis)
     if generation is not None:

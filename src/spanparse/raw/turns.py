@@ -11,6 +11,7 @@ from spanparse.raw.delimiters import Delimiters
 
 _SPACE_BEHIND: Final = re.compile(r"[ \t]*\n*")
 _HEADERLESS_AFTER: Final = ("user", "tool")
+_LEADING: Final = ("system", "developer")
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class Turn:
 
 
 def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
-    """The turns from `begin` on, in text order; what stands before the first belongs to none.
+    """The turns from `begin` on, in text order; what stands before the first is a system text or belongs to none.
 
     A start marker counts only where the turn before it is closed, if its role always closes its turns, or may share it
     with the new role. Otherwise it is taken for a quotation, and noted.
@@ -49,10 +50,19 @@ def find_turns(text: str, delimiters: Delimiters, begin: int = 0) -> list[Turn]:
         turns.append(Turn(role, start, behind.end() if behind else found.end()))
     if turns:
         turns += _finish(text, turns[-1], len(text), delimiters)
+        turns[:0] = _bare_system(text, begin, turns[0], delimiters)
     cut = [piece for turn in turns for piece in _cut_at_joints(text, turn, delimiters)]
     for turn in cut:
         _note_quotes(text, turn, delimiters)
     return cut
+
+
+def _bare_system(text: str, begin: int, first: Turn, delimiters: Delimiters) -> list[Turn]:
+    """The system text without a marker in front of the `first` turn, if there can be one and is."""
+    said = text[begin : first.start].rstrip()
+    if not said or not delimiters.bare_system or first.role == "system":
+        return []
+    return [Turn("system", begin, begin, begin + len(said), first.start)]
 
 
 def _in_front_of_tools(text: str, begin: int, at: int, role: str, delimiters: Delimiters) -> int:
@@ -98,27 +108,37 @@ def _goes_on(role: str, delimiters: Delimiters) -> bool:
     return delimiters.headerless or "assistant" in delimiters.companions.get(role, frozenset())
 
 
+def _follower(role: str, delimiters: Delimiters) -> str | None:
+    """Whose message may go on behind the end of one of `role` without a marker of its own."""
+    if _goes_on(role, delimiters):
+        return "assistant"
+    return "user" if role in _LEADING and "user" in delimiters.companions.get(role, frozenset()) else None
+
+
 def _finish(text: str, turn: Turn, limit: int, delimiters: Delimiters) -> Iterator[Turn]:
-    """Ends `turn` at `limit`, or behind its end marker if an assistant goes on there: then yields that turn."""
-    closers = delimiters.closers.get(turn.role, ())
-    if _goes_on(turn.role, delimiters) and closers:
-        places = ((text.find(end, turn.inner, limit), end) for end in closers)
-        first = min((at + len(end) for at, end in places if at >= 0), default=limit)
+    """Ends `turn` at `limit`, or behind its end marker if another message goes on there: then yields its turns."""
+    closers, follower = delimiters.closers.get(turn.role, ()), _follower(turn.role, delimiters)
+    if follower is not None and closers:
+        places = ((text.find(end, turn.inner, limit), -len(end)) for end in closers)
+        at, size = min((place for place in places if place[0] >= 0), default=(limit, 0))
+        first = at - size
         if text[first:limit].strip():
             _close(text, turn, first, delimiters)
-            answer = Turn("assistant", first, first)
-            _close(text, answer, limit, delimiters)
-            yield answer
+            space = _SPACE_BEHIND.match(text, first, limit)
+            after = Turn(follower, first, space.end() if space else first)
+            yield after
+            yield from _finish(text, after, limit, delimiters)
             return
     _close(text, turn, limit, delimiters)
 
 
 def _close(text: str, turn: Turn, limit: int, delimiters: Delimiters) -> None:
-    turn.end = turn.close = limit
+    # White space at the end is mostly the template's, and so it is in front of an end marker.
+    turn.end = limit
     body = text[turn.inner : limit].rstrip()
+    turn.close = turn.inner + len(body)
     for end in (*delimiters.ends.get(turn.role, ()), *delimiters.closers.get(turn.role, ())):
         if body.endswith(end):
-            # White space in front of an end marker is mostly the template's.
             turn.close = turn.inner + len(body.removesuffix(end).rstrip())
             turn.closed = True
             return
