@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spanparse import Analysis, Rendering, analyse, load_source, parse
+from spanparse import Analysis, Rendering, TemplateSource, analyse, load_source, parse
 from spanparse.raw import find_spans
 from spanparse.sample import fit
 from spanparse.sources import bundled_names
@@ -22,8 +22,8 @@ CHAT: list[Message] = [
     {"role": "assistant", "content": "Over the bridge."},
     {"role": "user", "content": "And how far?"},
 ]
-# Their system texts have no marker of their own, so that a text alone does not show them.
-WITHOUT_SYSTEM_MARKER = ("deepseek", "gemma3", "mistral-v3")
+# Their system texts stand in the user's turn without a marker of their own, so that a text alone does not show them.
+WITHOUT_SYSTEM_MARKER = ("gemma3", "mistral-v3")
 
 
 @cache
@@ -56,7 +56,10 @@ def test_an_agent_s_prompt_falls_apart_where_parse_says(name: str) -> None:
     raw = find_spans(expected.text, analysis_of(name))
     assert borders(raw) == borders(expected)
     assert raw.generation_prompt == expected.generation_prompt
-    assert [message.notes for message in raw.messages if message.notes] == []
+    # How DeepSeek tells the model to write calls looks like one.
+    assert [message.notes for message in raw.messages if message.notes] == (
+        [("may quote a marker: <｜tool▁call▁end｜>",)] if name == "deepseek" else []
+    )
 
 
 @pytest.mark.parametrize("name", bundled_names())
@@ -114,6 +117,35 @@ def test_an_assistant_without_a_marker_begins_where_the_user_ends() -> None:
     assert [message.role for message in raw.messages] == ["system", "user", "assistant", "user"]
     contents = [raw.text[part.start : part.end] for part in raw.messages[2].parts if part.kind == "content"]
     assert contents == ["Over the bridge."]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ bos_token }}{% for m in messages %}{% if m.role != 'system' %}<|{{ m.role }}|>{% endif %}"
+        "{{ m.content + '\n' }}{% endfor %}",
+        "{% set block = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' if messages[0].role == 'system' else '' %}"
+        "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}{{ bos_token + '[INST] ' }}"
+        "{{ (block if loop.first else '') + m.content + ' [/INST]' }}{% else %}{{ ' ' + m.content + ' </s>' }}"
+        "{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ ']~b]' + m.role + '\n' + m.content + '[e~[\n' }}{% endfor %}",
+    ],
+    ids=["no marker", "a block in the question", "ends in no usual form"],
+)
+def test_what_each_says_is_found_whatever_markers_look_like(template: str) -> None:
+    source = TemplateSource("test", template, "0", None, {"bos_token": "<s>"})
+    expected = parse(source, CHAT)
+    raw = find_spans(expected.text, analyse(source))
+    assert said(raw) == said(expected) == [(message["role"], message["content"]) for message in CHAT]
+
+
+def said(rendering: Rendering) -> list[tuple[str, str]]:
+    return [
+        (message.role, rendering.text[part.start : part.end])
+        for message in rendering.messages
+        for part in message.parts
+        if part.kind == "content"
+    ]
 
 
 def test_a_template_s_own_system_text_is_preamble() -> None:

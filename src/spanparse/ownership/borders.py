@@ -319,7 +319,8 @@ def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: fro
     if marker is not None:
         return begin if is_opening(text[begin:marker]) else marker
     has_field = behind < len(segments) and segments[behind].owner == owner
-    return openers.closing_run(begin, end, turns=has_field)
+    closed = openers.closing_run(begin, end, turns=has_field)
+    return end if has_field and closed > begin and text[closed:end].isspace() else closed
 
 
 def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:

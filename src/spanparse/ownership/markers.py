@@ -14,9 +14,9 @@ CONTROL = re.compile(
     r"<\|[^<>|\s]{1,40}\|?>|<[^<>|\s/]{1,40}\|>|<[a-z_]*(?:start|turn|bos|eos)[a-z_]*>|<｜[^｜]{1,40}｜>|\[[A-Z_]{2,30}\]"
     r"|\[\|[^\[\]|\s]{1,40}\|\]"
 )
-_CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|\[/[A-Z_]{2,30}\]")
+_CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|<</[A-Z]{2,30}>>|\[/[A-Z_]{2,30}\]")
 _SPACED_CLOSING = re.compile(rf"\s*({_CLOSING.pattern})")
-_OPENING = re.compile(CONTROL.pattern + r"|<[^<>\s/]{1,40}>")
+_OPENING = re.compile(CONTROL.pattern + r"|<[^<>\s/]{1,40}>|<<[A-Z]{2,30}>>")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
 RESULT_ROLES: Final = frozenset({"tool", "ipython", "function", "tool_results", "tool_response", "observation"})
@@ -338,7 +338,7 @@ class Openers:
             if self._written is None:
                 self._written = "\n".join(sorted(set(self._literals())))
                 self._names = {_name(found[0]) for found in CONTROL.finditer(self._written) if not is_closing(found[0])}
-            answer = _name(marker) in self._names or (marker.startswith("</") and f"<{marker[2:]}" in self._written)
+            answer = _name(marker) in self._names or ("/" in marker and marker.replace("/", "", 1) in self._written)
             self._answers[marker] = answer
         return answer
 

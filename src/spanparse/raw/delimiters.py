@@ -35,10 +35,9 @@ class Delimiters:
     `start` matches what begins a message, group *n* that of `roles[n - 1]`; None if nothing is known to. `ends` are
     whole trailers of the roles that have them, longest first, `closers` the last marker of each as well. `stems` open
     the starts and may stand in a text with something else behind. `companions` are the roles that a role may share a
-    turn with. `headerless` says that assistants go on right behind another's end, `bare_system` that a system text opens
-    the prompt without a marker. `joints` match the border between two
-    messages of a role in one turn: group 1 belongs to the first, the rest to the second. `call_end` closes tool calls,
-    empty if no control token does.
+    turn with. `headerless` says that assistants go on right behind another's end, `bare_system` that a system text
+    opens the prompt without a marker. `joints` match the border between two messages of a role in one turn: group 1
+    belongs to the first, the rest to the second. `call_end` closes tool calls, empty if no control token does.
     """
 
     start: re.Pattern[str] | None

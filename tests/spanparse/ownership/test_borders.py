@@ -298,7 +298,7 @@ def test_a_variable_in_the_header_of_a_shared_turn_goes_with_the_header() -> Non
     source = TemplateSource("test", template, "", None, {"bos_token": "<s>"})
     rendering = parse(source, SYSTEM_INSIDE, add_generation_prompt=False)
     assert rendering.text == "> <s>[INST] <<SYS>>Be kind.<</SYS>>hi[/INST]"
-    assert [message.pieces for message in rendering.messages] == [((0, 27),), ((27, 44),)]
+    assert [message.pieces for message in rendering.messages] == [((0, 35),), ((35, 44),)]
 
 
 def test_the_role_of_a_turn_that_joins_two_messages_belongs_to_the_first() -> None:
@@ -474,6 +474,15 @@ def test_a_system_block_that_was_set_aside_and_put_into_a_question_begins_its_tu
         (2, "yes</s>"),
         (3, "[INST] so [/INST]"),
     ]
+
+
+def test_what_closes_a_system_block_is_its_own_with_the_white_space_behind_it() -> None:
+    template = (
+        "{% for m in messages[1:] %}{{ '[INST] ' }}{% if loop.first %}{{ '<<SYS>>\n' + messages[0].content }}"
+        "{{ '\n<</SYS>>\n\n' }}{% endif %}{{ m.content + ' [/INST]' }}{% endfor %}"
+    )
+    found = owners(template, [{"role": "system", "content": "be"}, CHAT[0]])
+    assert found == [(0, "[INST] <<SYS>>\nbe\n<</SYS>>\n\n"), (1, "hi [/INST]")]
 
 
 def test_what_closes_a_system_block_outside_all_loops_is_clear_without_a_render() -> None:
