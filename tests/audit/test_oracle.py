@@ -10,11 +10,11 @@ import pytest
 from tests.audit.case import Case
 from tests.audit.corpus import Template, bundled
 from tests.audit.kwargs import SPECIAL_TOKENS
-from tests.audit.oracle import View, faults_of
+from tests.audit.oracle import View, blanks, faults_of
 from tests.audit.shapes import conversation
 from tests.audit.subject import parse_case, source_of
 
-from spanparse import MessageSpan, Part, Piece, Rendering
+from spanparse import MessageSpan, Part, Piece, Rendering, TemplateSource
 from spanparse.spans import BarrierKind, Preamble
 
 CHATML = next(template for template in bundled() if template.name == "chatml")
@@ -192,7 +192,10 @@ def test_a_message_that_takes_a_default_turn_in_front_of_its_own_is_found() -> N
     header, *rest = message.parts
     taken = replace(message, pieces=(Piece(0, message.pieces[0].end),), parts=(replace(header, start=0), *rest))
     rendering = replace(view.rendering, preamble=Preamble(0, 0), barriers=view.rendering.barriers[1:])
-    assert {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))} == {"default"}
+    assert {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))} == {
+        "default",
+        "blank",
+    }
 
 
 def test_a_generation_prompt_in_the_place_of_an_end_of_text_is_missed() -> None:
@@ -238,7 +241,7 @@ def test_a_question_that_takes_the_answer_s_header_is_found() -> None:
     view = view_of("turns", Template("plain words", text, False))
     assert faults_of(view) == []
     rendering = moved_border(view.rendering, 1, len("Assistant:"))
-    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer"}
+    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer", "blank"}
 
 
 def test_a_system_text_said_not_to_share_its_turn_is_found() -> None:
@@ -334,3 +337,18 @@ def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
         message = replace(rendering.messages[index], exact=False, reason="owner-unclear")
         rendering = with_message(replace(rendering, exact=False), message)
     assert faults_of(View(view.case, True, rendering)) == []
+
+
+def test_a_trailer_that_goes_to_the_header_of_an_empty_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def header_alone(source: TemplateSource, case: Case, generation: bool) -> Rendering:
+        rendering = parse_case(source, case, generation)
+        for message in rendering.messages:
+            if [part.kind for part in message.parts] == ["header", "trailer"]:
+                header, trailer = message.parts
+                rendering = with_message(rendering, replace(message, parts=(replace(header, end=trailer.end),)))
+        return rendering
+
+    view = view_of("turns")
+    assert faults_of(view) == []
+    monkeypatch.setattr(blanks, "parse_case", header_alone)
+    assert {fault.check for fault in faults_of(view)} == {"blank"}

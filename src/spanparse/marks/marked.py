@@ -74,7 +74,7 @@ class Marked(str):
         """The slice [start, end) with 0 <= start <= end <= len(self)."""
         if end - start == len(self):
             return self
-        if end <= start and (self._origin is None or self._origin.literal):
+        if start == end and self._origin is not None and self._origin.literal:
             return Marked("")
         text = _new_string(Marked, str.__getitem__(self, slice(start, end)))
         text._origin = self._origin

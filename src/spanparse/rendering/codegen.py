@@ -16,7 +16,7 @@ from jinja2.utils import concat
 from spanparse.bounds.bounded_code import LimitedCodeGenerator
 from spanparse.bounds.condition_code import DICT_ATTRIBUTES
 from spanparse.rendering.switch import asks_for_generation, is_name, other_uses
-from spanparse.rendering.unshown import falls_back, guarded, is_empty_text
+from spanparse.rendering.unshown import Known, Unshown, falls_back, guarded, is_empty_text, set_empty, set_once, within
 
 # The module variable of the compiled code that names the fields which it may print.
 PRINTED_FIELDS: Final = "printed_fields"
@@ -35,6 +35,8 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._in_generation = False
         self._switches: set[int] = set()
         self._sets_switch = False
+        self._set_once: Known = {}
+        self._fallbacks: dict[int, Unshown] = {}
         self._printed: set[str] = set()
         self._refuses = False
 
@@ -42,6 +44,7 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         for use in other_uses(node):
             self._switches.add(id(use))
             self._sets_switch = self._sets_switch or use.ctx != "load"
+        self._set_once = set_once(node)
         super().visit_Template(node, frame)
         self.writeline(f"{PRINTED_FIELDS} = {tuple(sorted(self._printed))!r}")
 
@@ -114,8 +117,9 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         branches = [node, *node.elif_]
         asked = [branch for branch in branches if asks_for_generation(branch.test)]
         if not asked:
+            self._note_fallback(set_empty(node, self._set_once))
             super().visit_If(node, frame)
-            self._write_unshown(guarded(node), frame)
+            self._write_unshown(guarded(node, self._set_once), frame)
             return
         self._generation_bodies.update(id(branch.body) for branch in asked)
         before = self.temporary_identifier()
@@ -124,18 +128,15 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
         self._write_current(before, frame)
 
     def _is_statement(self, node: nodes.Expr) -> bool:
-        if isinstance(node, nodes.CondExpr) and (asks_for_generation(node.test) or falls_back(node)):
+        if isinstance(node, nodes.CondExpr) and (asks_for_generation(node.test) or falls_back(node, self._set_once)):
             return False  # what is chosen is marked as an expression
         return super()._is_statement(node)
 
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:  # noqa: N802
         before = self._in_generation
         self._in_generation = before or asks_for_generation(node.test)
-        text = None if self._quiet else falls_back(node)
-        if text is None:
-            super().visit_CondExpr(node, frame)
-        else:
-            self._write_fallback(node, text, frame.soft())
+        self._note_fallback(falls_back(node, self._set_once))
+        super().visit_CondExpr(node, frame)
         self._in_generation = before
 
     def visit_Name(self, node: nodes.Name, frame: Frame) -> None:  # noqa: N802
@@ -175,7 +176,10 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802
         value = node.as_const(frame.eval_ctx)
-        if isinstance(value, str) and value and not self._quiet:
+        text = self._fallbacks.get(id(node))
+        if text is not None and _is_known(text, frame):
+            self._write_nothing(text, frame)
+        elif isinstance(value, str) and value and not self._quiet:
             self.write(self._mark(value))
         else:
             super().visit_Const(node, frame)
@@ -185,27 +189,37 @@ class MarkingCodeGenerator(LimitedCodeGenerator):
 
     # --- empty texts ------------------------------------------------------------------------------
 
-    def _write_unshown(self, text: nodes.Expr | None, frame: Frame) -> None:
-        """The `else` of a condition that keeps `text` from being put out if it is empty."""
-        if text is None or frame.buffer is None:
-            return
-        self.writeline("else:")
-        self.indent()
-        self.writeline(f"{frame.buffer}.append(nothing(")
-        self.visit(text, frame)
-        self.write("))")
-        self.outdent()
+    def _write_unshown(self, text: Unshown | None, frame: Frame) -> None:
+        """The `else` of a condition that keeps a text from being put out if it is empty."""
+        if text is not None and frame.buffer is not None and _is_known(text, frame):
+            self.writeline("else:")
+            self.indent()
+            self.writeline(f"{frame.buffer}.append(")
+            self._write_nothing(text, frame)
+            self.write(")")
+            self.outdent()
 
-    def _write_fallback(self, node: nodes.CondExpr, text: nodes.Expr, frame: Frame) -> None:
-        """`node`, which gives an empty text instead of `text`."""
-        self._ask(node.test)
-        self.write("(")
-        self.visit(node.expr1, frame)
-        self.write(" if ")
-        self.visit(node.test, frame)
-        self.write(" else nothing(")
-        self.visit(text, frame)
-        self.write("))")
+    def _write_nothing(self, text: Unshown, frame: Frame) -> None:
+        """The empty text with the mark of `text`, without one if that is none or kept back for other reasons."""
+        known = self.temporary_identifier()
+        self.write(f"({known} if type({known} := nothing(")
+        self._write_all(text.before, text.value, frame)
+        self.write(")) is text_type")
+        for test in text.after:
+            self.write(" and ")
+            self.visit(test, frame)
+        self.write(" else '')")
+
+    def _write_all(self, tests: Iterable[nodes.Node], value: nodes.Node, frame: Frame) -> None:
+        for test in tests:
+            self.visit(test, frame)
+            self.write(" and ")
+        self.visit(value, frame)
+
+    def _note_fallback(self, found: tuple[nodes.Node, Unshown] | None) -> None:
+        if found is not None and not self._quiet:
+            stated, text = found
+            self._fallbacks[id(stated)] = text
 
     def visit_Or(self, node: nodes.BinExpr, frame: Frame) -> None:  # noqa: N802
         if self._quiet or id(node.left) in self._asked or not is_empty_text(node.right):
@@ -266,6 +280,12 @@ def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:
         if isinstance(found.node, nodes.Name) and found.ctx == "load" and is_name(found.arg, name):
             return found
     return None
+
+
+def _is_known(text: Unshown, frame: Frame) -> bool:
+    """Whether all that it takes to tell a text is at hand in `frame`."""
+    names = (name for node in (text.value, *text.before, *text.after) for name in within(node, nodes.Name))
+    return all(frame.symbols.find_ref(name.name) is not None for name in names)
 
 
 def _last_name(target: nodes.Node) -> str:

@@ -6,35 +6,68 @@ like. A marked render is to know in each of them where an empty text would stand
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from typing import Final, NamedTuple, TypeVar
 
 from jinja2 import nodes
 
-_TRIMS = frozenset({"trim", "string", "length", "count"})
-_VALUES = (nodes.Name, nodes.Getattr, nodes.Getitem)
+_MEASURES: Final = frozenset({"trim", "string", "length", "count"})
+_VALUES: Final = (nodes.Name, nodes.Getattr, nodes.Getitem)
+
+_Node = TypeVar("_Node", bound=nodes.Node)
+Known = Mapping[str, nodes.Node]
+"""What the variables hold that a template sets in one place."""
 
 
-def guarded(node: nodes.If) -> nodes.Expr | None:
-    """The text that `node` puts out unless it is empty, with what is asked of it first; None if there is no such text.
+class Unshown(NamedTuple):
+    """A text that is not put out if it is empty: `value` gives it once `before` holds; that is so while `after` does.
 
-    The expression may give other things than a text, where something else keeps the text from being put out.
+    All of them may be worked out also where that is not so.
     """
-    if node.elif_ or node.else_:
+
+    value: nodes.Node
+    before: tuple[nodes.Node, ...] = ()
+    after: tuple[nodes.Node, ...] = ()
+
+
+def set_once(template: nodes.Template) -> Known:
+    """The variables that a template sets in one place, and to what."""
+    found: dict[str, list[nodes.Node]] = {}
+    for node in template.find_all(nodes.Assign):
+        if isinstance(node.target, nodes.Name):
+            found.setdefault(node.target.name, []).append(node.node)
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def guarded(node: nodes.If, known: Known) -> Unshown | None:
+    """The text that `node` puts out unless it is empty; None if there is no such text."""
+    if node.else_:
         return None
     outputs = _outputs(node.body)
-    for found in _asked_for(node.test):
-        text = found.right if isinstance(found, nodes.And) else found
-        if any(text in output.find_all(type(text)) for output in outputs):
+    for found in _asked_for(node.test, known):
+        if any(found.value in output.find_all(type(found.value)) for output in outputs):
             return found
     return None
 
 
-def falls_back(node: nodes.CondExpr) -> nodes.Expr | None:
-    """The text without which `node` gives an empty one: the `x` of `x.strip() if x else ''`."""
+def falls_back(node: nodes.CondExpr, known: Known) -> tuple[nodes.Node, Unshown] | None:
+    """The empty text that `node` gives instead of one that is empty itself, and this: `x.strip() if x else ''`."""
     if node.expr2 is None or not is_empty_text(node.expr2):
         return None
-    return next(_asked_for(node.test), None)
+    found = next((found for found in _asked_for(node.test, known) if _stands_in(found.value, node.expr1)), None)
+    return None if found is None else (node.expr2, found)
+
+
+def set_empty(node: nodes.If, known: Known) -> tuple[nodes.Node, Unshown] | None:
+    """The same for an empty text that a variable is set to: `{% if x %}{% set y = x %}{% else %}{% set y = '' %}…`."""
+    for last in node.else_:
+        if isinstance(last, nodes.Assign) and is_empty_text(last.node):
+            others = [first for first in node.find_all(nodes.Assign) if first.target == last.target]
+            for found in _asked_for(node.test, known):
+                if any(_stands_in(found.value, first.node) for first in others):
+                    return last.node, found
+    return None
 
 
 def is_empty_text(node: nodes.Node) -> bool:
@@ -42,51 +75,58 @@ def is_empty_text(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Const) and node.value == ""
 
 
-def _asked_for(test: nodes.Node) -> Iterator[nodes.Expr]:
-    """The texts without which `test` fails: `x` in `x | trim | length > 0`; in `y and x`, `x` with what guards it.
-
-    Nothing in them may be called a second time.
-    """
+def _asked_for(test: nodes.Node, known: Known) -> Iterator[Unshown]:
+    """The texts without which `test` fails: `x` in `x | trim | length > 0`, in `y and x`, in what is set to these."""
     if isinstance(test, _VALUES):
         if not _calls(test):
-            yield copy(test)  # of which more than its truth is asked
+            yield Unshown(copy(test))  # of which more than its truth is asked
+        if isinstance(test, nodes.Name) and test.name in known:
+            yield from _asked_for(known[test.name], {name: known[name] for name in known if name != test.name})
     elif isinstance(test, nodes.And):
-        if _is_guard(test.left):
-            for text in _asked_for(test.right):
-                if not isinstance(text, nodes.And):
-                    yield nodes.And(test.left, text, lineno=test.lineno)
-        if _is_guard(test.right):
-            yield from _asked_for(test.left)
+        for found in _asked_for(test.right, known) if not _calls(test.left) else ():
+            yield found._replace(before=(test.left, *found.before))
+        for found in _asked_for(test.left, known) if _is_safe(test.right) else ():
+            yield found._replace(after=(*found.after, test.right))
     else:
-        yield from _asked_for(inner) if (inner := _measured(test)) is not None else ()
+        inner = _measured(test)
+        yield from _asked_for(inner, known) if inner is not None else ()
 
 
 def _measured(test: nodes.Node) -> nodes.Node | None:
     """The text of which `test` asks what is in it, or how long it is."""
     if isinstance(test, nodes.Filter):
-        return test.node if test.name in _TRIMS and not (test.args or test.kwargs) else None
+        return test.node if test.name in _MEASURES and not (test.args or test.kwargs) else None
     if isinstance(test, nodes.Call):
-        method = test.node
-        if isinstance(method, nodes.Getattr) and method.attr == "strip" and not (test.args or test.kwargs):
-            return method.node
+        strips = isinstance(test.node, nodes.Getattr) and test.node.attr == "strip" and not (test.args or test.kwargs)
+        return next(test.node.iter_child_nodes()) if strips else None
     if isinstance(test, nodes.Compare) and len(test.ops) == 1 and test.ops[0].op in ("gt", "ne"):
         against = test.ops[0].expr
         return test.expr if isinstance(against, nodes.Const) and against.value in (0, "") else None
     return None
 
 
-def _is_guard(test: nodes.Node) -> bool:
-    """Whether a condition asks whether something is there, or what it is."""
-    if isinstance(test, nodes.Not):
-        test = test.node
-    return isinstance(test, (nodes.Test, *_VALUES)) and not _calls(test)
+def _is_safe(test: nodes.Node) -> bool:
+    """Whether a condition can be asked that the template does not ask: nothing is looked up but `loop`, or called."""
+    held = [node.node for node in within(test, nodes.Getattr)] + [node.node for node in within(test, nodes.Getitem)]
+    return not _calls(test) and all(node == nodes.Name("loop", "load") for node in held)
+
+
+def _stands_in(value: nodes.Node, node: nodes.Node) -> bool:
+    return value in within(node, type(value))
 
 
 def _calls(node: nodes.Node) -> bool:
-    return any(True for _ in node.find_all(nodes.Call))
+    return any(True for _ in within(node, nodes.Call))
 
 
-def _outputs(body: list[nodes.Node]) -> list[nodes.Output]:
+def within(node: nodes.Node, kind: type[_Node]) -> Iterator[_Node]:
+    """The nodes of a kind among `node` and all inside it."""
+    if isinstance(node, kind):
+        yield node
+    yield from node.find_all(kind)
+
+
+def _outputs(body: Sequence[nodes.Node]) -> list[nodes.Output]:
     """What a body puts out, conditions inside it followed."""
     found = []
     for node in body:

@@ -1,13 +1,14 @@
 """What must hold of a rendering, computed from plain renders alone.
 
 Each module has one check, a function from a `View` to the faults it found. None uses marks, provenance or anything else
-of the code under test; what a check cannot decide it passes over.
+of the code under test, but one compares two of its renderings; what a check cannot decide it passes over.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from tests.audit.oracle.blanks import check_blanks
 from tests.audit.oracle.borders import check_borders
 from tests.audit.oracle.calls import check_calls
 from tests.audit.oracle.changes import check_changes
@@ -35,6 +36,7 @@ CHECKS: Final = (
     check_borders,
     check_neighbours,
     check_ends,
+    check_blanks,
 )
 """All checks, the cheapest first."""
 

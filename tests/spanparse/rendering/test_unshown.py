@@ -27,6 +27,12 @@ SHOWN = {
     "with a guard behind it": "{% if m.content and m is mapping %}{{ m.content }}{% endif %}",
     "deeper in a condition": "{% if m.content %}{% if m %}{{ '[' + m.content }}{% endif %}{% endif %}",
     "inline": "{{ m.content | trim if m.content else '' }}",
+    "else another": "{% if m.content %}{{ m.content }}{% elif m.name %}{{ m.name }}{% endif %}",
+    "asked beforehand": "{% set has = m.content and m.content.strip() %}{% if has %}{{ m.content }}{% endif %}",
+    "set to nothing": "{% if m.content %}{% set c = m.content %}{% else %}{% set c = '' %}{% endif %}{{ c }}",
+    "of a macro's own": (
+        "{% macro f(x) %}{% set has = x | length > 0 %}{% if has %}{{ x }}{% endif %}{% endmacro %}{{ f(m.content) }}"
+    ),
     "split": "{{ m.content.split('x')[0] }}",
     "joined": "{{ ([m.content] | join('-')) }}",
     "replaced": "{{ m.content.replace('x', 'y') }}",
@@ -38,6 +44,10 @@ NOT_SHOWN = {
     "missing": "{% if m.name %}{{ m.name }}{% endif %}",
     "only asked for": "{% if m.content %}[]{% endif %}",
     "with something else instead": "{% if m.content %}{{ m.content }}{% else %}none{% endif %}",
+    "for another reason": "{% for i in [1, 2] %}{% if m.content and not loop.last %}{% endif %}{% endfor %}",
+    "of another scope": (
+        "{% set has = m.content | length > 0 %}{% macro f() %}{% if has %}{{ m }}{% endif %}{% endmacro %}{{ f() }}"
+    ),
     "called": "{% macro f() %}{% endmacro %}{% if f() and m.content %}{{ m.content }}{% endif %}",
 }
 
@@ -62,7 +72,9 @@ def test_a_text_has_no_other_place_than_its_own(name: str) -> None:
     assert not places(SHOWN[name], {"role": "user", "content": "ab"})
 
 
-@pytest.mark.parametrize("name", ["stripped", "if it is long", "if a stripped one is there", "inline"])
+@pytest.mark.parametrize(
+    "name", ["stripped", "if it is long", "if a stripped one is there", "inline", "asked beforehand"]
+)
 def test_so_has_white_space_of_which_nothing_is_left(name: str) -> None:
     assert places(SHOWN[name], {"role": "user", "content": " \n"})
 
@@ -75,3 +87,10 @@ def test_what_is_not_put_out_has_none(name: str) -> None:
         assert places(NOT_SHOWN[name], message) == [1]
     else:
         assert not places(NOT_SHOWN[name], message)
+
+
+def test_a_text_has_one_place_where_all_holds_but_that_it_is_not_empty() -> None:
+    body = "{% for i in [1, 2] %}.{% if m.content and loop.last %}{{ m.content }}{% endif %}{% endfor %}"
+    assert places(body, {"role": "user", "content": ""}) == [3]
+    body = "{% for i in [1, 2] %}.{% if loop.first and m.content %}{{ m.content }}{% endif %}{% endfor %}"
+    assert places(body, {"role": "user", "content": ""}) == [2]
