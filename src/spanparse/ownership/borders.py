@@ -20,6 +20,7 @@ from spanparse.ownership.markers import (
     is_opening,
     is_turn,
     last_start,
+    markers_of,
     names_role,
     turns_end,
 )
@@ -161,7 +162,8 @@ def close_shared_turns(segments: list[Segment]) -> None:
         if owner is None or before is None or not 0 <= owner < before or owner not in seen:
             continue
         closing = segments[place : last[owner] + 1]
-        if all(segment.owner == owner and segment.is_own for segment in closing):
+        # Of a field that is empty nothing goes on there.
+        if all(s.owner == owner and (s.is_own or s.start == s.end) for s in closing):
             for segment in closing:
                 segment.owner = before
 
@@ -171,17 +173,18 @@ def hand_on_headers(
 ) -> list[Segment]:
     """Give a header that a template writes at the end of one message's turn to the message that it introduces.
 
-    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own. A
-    marker that names the role of the message that it stands behind, and not of the next, ends that one. Without a
-    marker it is what names the next message's role, or the words behind the end of the turn, if the next message has
-    no words in front of it; an answer's header among other words is not told from them, and goes to `unclear`.
+    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own, or
+    one that does not name its role while this one does. A marker that names the role of the message that it stands
+    behind, and not of the next, ends that one. Without a marker it is what names the next message's role, or the words
+    behind the end of the turn, if the next message has no words in front of it; an answer's header among other words is
+    not told from them, and goes to `unclear`.
     """
     borders = _borders(segments)
     ends = (*borders, len(segments)) if segments else ()
     last = {segments[end - 1].owner: end for end in ends}
     begun = {segments[place].owner: place for place in reversed((0, *borders)) if segments}
     result: list[Segment] = []
-    openings = tuple(starts)
+    openings = markers_of(starts)
     at = 0
     for place in borders:
         result += segments[at:place]
@@ -197,11 +200,19 @@ def hand_on_headers(
             and not is_header(text, segments[place], openings)
         ):
             lead = _lead(text, segments, place)
-            if any(start in lead for start in starts):
+            introduced = _is_introduced(text, result[-1], lead, starts, roles[owner])
+            if any(start in lead for start in starts) and not introduced:
                 continue
-            if not _hand_on(text, result, place - begun[before], owner, starts, roles, bare=not has_words(lead)):
+            bare = introduced or not has_words(lead)
+            if not _hand_on(text, result, place - begun[before], owner, starts, roles, bare=bare):
                 unclear.update((before, owner))
     return result + segments[at:]
+
+
+def _is_introduced(text: str, before: Segment, lead: str, starts: frozenset[str], role: str) -> bool:
+    """Whether `before` ends with a start marker that names the `role` of the next message, whose `lead` has none."""
+    naming = tuple(start for start in starts if names_role(start, role))
+    return text[before.start : before.end].rstrip().endswith(naming) and not any(start in lead for start in naming)
 
 
 def _borders(segments: Sequence[Segment]) -> list[int]:

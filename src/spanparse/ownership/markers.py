@@ -22,16 +22,16 @@ _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
 RESULT_ROLES: Final = frozenset({"tool", "ipython", "function", "tool_results", "tool_response", "observation"})
 """What the role of a tool's result is called: by clients and by published templates."""
 
-_NAMES = {"assistant": ("assistant", "model", "bot"), "user": ("user", "human")}
+_NAMES = {"assistant": ("assistant", "model", "bot"), "user": ("user", "human"), "tool": ("tool", "observation")}
 # Words that stand for a role in a header of plain words: `### Response:`, `<AI>`.
 _HEADER_NAMES = {
     "assistant": (*_NAMES["assistant"], "assistente", "ai", "response"),
     "user": (*_NAMES["user"], "instruction"),
 }
 _TAG = r"<[^<>\s]{1,40}>"
-_ROLES = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
+ROLES: Final = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
 _UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s"})
-ROLE_WORD = re.compile(rf"(?:{'|'.join(_ROLES)})(?![A-Za-z_])", re.IGNORECASE)
+ROLE_WORD = re.compile(rf"(?:{'|'.join(ROLES)})(?![A-Za-z_])", re.IGNORECASE)
 # A header that begins a line and names the role in front of its marker: `user<|role_sep|>`.
 _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
 # A marker that names thought (`<think>`, `<|START_THINKING|>`), or has such a name behind it (`<|channel>thought`).
@@ -122,9 +122,15 @@ def _role_markers(literals: Iterable[str]) -> set[str]:
             has_role = bool(ROLE_WORD.match(literal, end))
             if has_role or not _SEQUENCE.search(marker):
                 joined.add(marker)
-            if has_role or names_role(marker, *_ROLES):
+            if has_role or names_role(marker, *ROLES):
                 markers |= joined
     return markers
+
+
+@lru_cache(maxsize=64)
+def markers_of(starts: frozenset[str]) -> tuple[str, ...]:
+    """Those of `starts` that are markers by their form, not words or tags that messages happen to begin with."""
+    return tuple(start for start in starts if CONTROL.match(start))
 
 
 def names_role(marker: str, *roles: str) -> bool:
@@ -245,7 +251,7 @@ _short_header = lru_cache(maxsize=1024)(_closing_header)
 def _header_naming(role: str) -> re.Pattern[str]:
     names = "|".join(map(re.escape, _HEADER_NAMES.get(role, (role,))))
     around = rf"(?:{_TAG}|[^\w<>])*"
-    tagged = rf"<(?:{names})>"
+    tagged = rf"<(?:[^\w<>]|_)*(?:{names})(?:[^\w<>]|_)*>"
     plain = rf"(?:{_TAG}|[#*|\[({{]+ ?)*(?<![\w<])(?:{names})(?![\w>])"
     return re.compile(rf"(?:{tagged}|{plain}){around}\Z", re.IGNORECASE)
 
@@ -350,7 +356,7 @@ def _name(marker: str) -> str:
     Nothing if it begins or ends a turn as such, or a role's: `<|im_end|>`, `</s>`, `<|user_end|>`.
     """
     words = _words(marker)
-    return "" if all(word in _ROLES for word in words) else " ".join(words)
+    return "" if all(word in ROLES for word in words) else " ".join(words)
 
 
 def _words(marker: str) -> list[str]:

@@ -28,6 +28,7 @@ from spanparse.ownership.borders import (
 from spanparse.ownership.markers import (
     CONTROL,
     ROLE_WORD,
+    ROLES,
     Openers,
     ends_turn,
     has_words,
@@ -36,6 +37,8 @@ from spanparse.ownership.markers import (
     leads_of,
     learn_starts,
     literals_of,
+    markers_of,
+    names_role,
 )
 from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of, with_characters
 from spanparse.ownership.segments import (
@@ -75,9 +78,12 @@ def assign_owners(
     runs, owners = _opened_with_bos(runs, first_owners(runs), len(bos) if text.startswith(bos) else 0)
     changes = changes_of(owners)
     literals = cache(partial(literals_of, text, runs))
-    starts = frozenset(known_starts) or learn_starts(text, literals(), leads_of(text, runs, owners, changes))
+    starts = frozenset(known_starts)
+    if not starts:
+        starts = learn_starts(text, literals(), leads_of(text, runs, owners, changes))
+        starts -= _standing_behind(text, runs, owners, roles, starts)
     settlement = Settlement(text, roles, starts, bos, shown_without, literals)
-    begins = Stretches(text, runs, owners, changes, roles, tuple(starts), settlement.settle).begins()
+    begins = Stretches(text, runs, owners, changes, roles, markers_of(starts), settlement.settle).begins()
     begins = _without_default_turn(text, runs, with_characters(begins, len(text)), starts)
     return Ownership(runs, begins, starts, frozenset(settlement.unclear))
 
@@ -97,6 +103,22 @@ def first_owners(runs: Runs) -> list[int | None]:
         ):
             owners[begin:end] = [owner] * (end - begin)
     return owners
+
+
+def _standing_behind(
+    text: str, runs: Runs, owners: Sequence[int | None], roles: Sequence[str], starts: frozenset[str]
+) -> frozenset[str]:
+    """Those of `starts` that name a role, if the first question has the one that names its own behind it alone."""
+    naming = [start for start in starts if names_role(start, "user")]
+    asked = (place for place, owner in enumerate(owners) if owner is not None and owner >= 0 and roles[owner] == "user")
+    place = next((place for place in asked if not runs[place].origin.literal), None) if naming else None
+    if place is None or any(start in text[: runs[place].start] for start in naming):
+        return frozenset()
+    owner = owners[place]
+    behind = (text[run.start : run.end] for run, own in zip(runs, owners, strict=True) if own == owner)
+    if not any(start in written for written in behind for start in naming):
+        return frozenset()
+    return frozenset(start for start in starts if names_role(start, *ROLES))
 
 
 def _opened_with_bos(runs: Runs, owners: list[int | None], size: int) -> tuple[Runs, list[int | None]]:

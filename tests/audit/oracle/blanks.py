@@ -79,19 +79,25 @@ def _may_differ(view: View, other: View, blank: Sequence[int], was: _Place, now:
 
     Of a message that shows other things than its text, what stood between them and it is now in front of all, or behind
     all. Of one that shows nothing any more, the neighbours may begin or end the turn in its place. White space may
-    stand on either side of where an empty text would stand.
+    stand on either side of where an empty text would stand. Where a message went on with its text behind a later
+    one's, it need not go on any more.
     """
     vague = {m.index for v in (view, other) for m in v.rendering.messages if not m.exact}
     if was.owner in vague or now.owner in vague:
         return True
     if was.owner != now.owner:
-        return False
+        return was.owner in blank and _went_on(view, was.owner) and not _went_on(other, was.owner)
     if was.owner in blank and was.kind == "delimiter" and now.kind in ("header", "trailer"):
         return True
     if white and {was.kind, now.kind} == {"header", "trailer"}:
         return True
     pieces = [len(v.rendering.messages[index].pieces) for v in (view, other) for index in blank]
     return pieces[: len(blank)] != pieces[len(blank) :]
+
+
+def _went_on(view: View, index: int) -> bool:
+    """Whether a message has more than one piece."""
+    return len(view.rendering.messages[index].pieces) > 1
 
 
 def _tells_nothing(case: Case, text: str, blank: Sequence[int]) -> bool:

@@ -504,3 +504,39 @@ def test_white_space_that_iterations_leave_in_front_of_the_beginning_of_the_sequ
     assert rendering.text.startswith("         <s>hi<|")
     assert [(part.kind, part.start, part.end) for part in rendering.preamble.parts] == [("bos", 0, 12)]
     assert rendering.messages[0].pieces[0].start == 12
+
+
+def test_a_marker_that_names_the_next_role_is_its_header_though_that_has_a_marker_of_its_own() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'tool' %}<tool_response>{{ m.content }}</tool_response>"
+        "{% else %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls is defined %}<|observation|>{% endif %}{% endif %}"
+        "{% endfor %}"
+    )
+    assert owners(template, CALLS[:3]) == [
+        (0, "<|user|>hi"),
+        (1, "<|assistant|>"),
+        (2, "<|observation|><tool_response>4</tool_response>"),
+    ]
+
+
+def test_a_tag_of_the_assistant_s_name_is_the_answer_s_header_whatever_stands_around_the_name() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' %}<_user>{{ m.content }}<_bot>{% else %}{{ m.content }}<_end>"
+        "{% endif %}{% endfor %}"
+    )
+    assert owners(template, CHAT) == [(0, "<_user>hi"), (1, "<_bot>yes<_end>"), (2, "<_user>so<_bot>")]
+
+
+def test_markers_that_stand_behind_the_first_question_alone_end_it() -> None:
+    template = "{% for m in messages %}{{ m.content }}<|hy_{{ 'User' if m.role == 'user' else 'Bot' }}|>{% endfor %}"
+    two = [CHAT[0], CHAT[2], CHAT[1]]
+    assert owners(template, two) == [(0, "hi<|hy_User|>"), (1, "so<|hy_User|>"), (2, "yes<|hy_Bot|>")]
+
+
+def test_what_closes_a_turn_is_the_last_message_s_also_if_an_empty_text_stands_in_front_of_it() -> None:
+    template = (
+        "{% for m in messages if m.role != 'tool' %}<|{{ m.role }}|>{% if m.tool_calls is defined %}"
+        "{{ m.name }}<tool>{{ messages[2].content }}</tool>{% endif %}{{ m.content }}<|end|>{% endfor %}"
+    )
+    called = {**CALLS[1], "name": "look"}
+    assert [owner for owner, _ in owners(template, [CALLS[0], called, CALLS[2]])] == [0, 1, 2]
