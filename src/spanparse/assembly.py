@@ -74,6 +74,7 @@ def _described(
 ) -> dict[str, Any]:
     """The fields of a rendering that say what its pieces are."""
     text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(marking.text, ownership)
+    ranges = ownership.ranges()
     kept = pieces_kept(trail, marking, ownership) if trail else 0
     shown = [place for place, owner in enumerate(order) if owner >= 0]
     owners = [order[place] for place in shown]
@@ -85,9 +86,9 @@ def _described(
     if trail:
         changed = messages_changed(trail, marking, ownership, turns, displaced, kept) | doubts.messages.keys()
         taken = {index: span for index, span in enumerate(trail.messages) if index not in changed}
-    messages = _messages(marking, pieces, order, turns, displaced, doubts, taken)
+    messages = _messages(marking, pieces, order, ranges, turns, displaced, doubts, taken)
     preamble = _preamble(marking, pieces, order)
-    system_end = _system_end(ownership, messages, preamble)
+    system_end = _system_end(order, ranges, messages, preamble)
     barriers = _barriers(ownership, roles, system_end, trail, kept)
     caller_text = _caller_text(ownership, trail, kept)
     new_trail = None
@@ -109,6 +110,7 @@ def _messages(
     marking: Marking,
     pieces: Pieces,
     order: Sequence[int],
+    ranges: Sequence[Piece],
     turns: Turns,
     displaced: Mapping[int, str],
     doubts: Doubts,
@@ -131,8 +133,8 @@ def _messages(
         if index in turns.merged:
             notes = ("merged", *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
-        ranges = tuple([_new(Piece, pieces.bounds(place)[:2]) for place in places])
-        messages.append(MessageSpan(index, marking.roles[index], ranges, parts, reason is None, reason, notes))
+        mine = tuple([ranges[place] for place in places])
+        messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason is None, reason, notes))
     return tuple(messages)
 
 
@@ -143,10 +145,12 @@ def _preamble(marking: Marking, pieces: Pieces, order: Sequence[int]) -> Preambl
     return Preamble(before[0].start, before[-1].end, preamble_parts(before, marking.text, marking.bos))
 
 
-def _system_end(ownership: Ownership, messages: Sequence[MessageSpan], preamble: Preamble) -> int | None:
+def _system_end(
+    order: Sequence[int], ranges: Sequence[Piece], messages: Sequence[MessageSpan], preamble: Preamble
+) -> int | None:
     """The later end of the system texts in front of the conversation and of the tools block, wherever that stands."""
     end = None
-    for place, owner in enumerate(ownership.order):
+    for place, owner in enumerate(order):
         if owner == PREAMBLE:
             shown = any(part.kind != "bos" for part in preamble.parts)
         else:
@@ -154,7 +158,7 @@ def _system_end(ownership: Ownership, messages: Sequence[MessageSpan], preamble:
             if not shown:
                 break
         if shown:
-            end = ownership.end(place)
+            end = ranges[place].end
     ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
     for message in messages:
         if message.role not in _LEADING:

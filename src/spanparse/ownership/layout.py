@@ -22,18 +22,17 @@ _new: Final = tuple.__new__
 _WHOLE, _TRIMMED, _CUT, _COMPUTED = "whole", "trimmed", "cut", "computed"
 
 
-class _Offset(NamedTuple):
-    """A place in a piece: so many characters behind the beginning of the run at `run`, counted in the piece."""
-
-    run: int
-    further: int
-
-
 class _Place(NamedTuple):
-    """A part of a shape."""
+    """A part of a shape.
 
-    start: _Offset
-    end: _Offset
+    It begins `further` characters behind the beginning of the run at `first`, counted in the piece, and ends `beyond`
+    characters behind that of the run at `last`.
+    """
+
+    first: int
+    further: int
+    last: int
+    beyond: int
     kind: PartKind
     source: str | None
     index: int | None  # type: ignore[assignment] # nobody asks a place for the place of a value
@@ -65,9 +64,10 @@ class Layouts:
         shape: _Shape | None = None
         starts: list[int] = []
         if len(places) == 1 and index not in self._displaced:
-            begin, end, runs = self._pieces.bounds(places[0])
-            starts = [begin, *[run[0] for run in runs[1:]], end]
-            shape = self._shape(index, message, places[0], runs, opens_turn, closes_turn)
+            runs = self._pieces.runs(places[0])
+            shape = self._shape(index, message, self._pieces.like(places[0]), runs, opens_turn, closes_turn)
+            starts = [run[0] for run in runs]
+            starts.append(runs[-1][1])
             layout = self._known.get(shape) if shape is not None else None
             if layout is not None:
                 return _parts(layout.places, starts), layout.notes
@@ -81,10 +81,9 @@ class Layouts:
         return parts, notes
 
     def _shape(
-        self, index: int, message: dict[str, Any], place: int, runs: Sequence[Run], opens_turn: bool, closes_turn: bool
+        self, index: int, message: dict[str, Any], like: int, runs: Sequence[Run], opens_turn: bool, closes_turn: bool
     ) -> _Shape | None:
         """What parts and notes depend on besides offsets; None where that is more than a shape says."""
-        like = self._pieces.like(place)
         if like in self._fields:
             fields = self._fields[like]
         else:
@@ -143,20 +142,28 @@ def _shown(run: Run, value: str) -> str:
 
 
 def _places(parts: Sequence[Part], starts: Sequence[int]) -> tuple[_Place, ...]:
-    return tuple(
-        _Place(_offset(start, starts), _offset(end, starts), kind, source, index, _places(children, starts))
-        for kind, start, end, source, index, children in parts
-    )
-
-
-def _offset(offset: int, starts: Sequence[int]) -> _Offset:
-    run = bisect_right(starts, offset) - 1
-    return _Offset(run, offset - starts[run])
+    places = []
+    for kind, start, end, source, index, children in parts:
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
+        inner = _places(children, starts)
+        places.append(_Place(first, start - starts[first], last, end - starts[last], kind, source, index, inner))
+    return tuple(places)
 
 
 def _parts(places: Sequence[_Place], starts: Sequence[int]) -> tuple[Part, ...]:
-    parts = []
-    for (first, further), (last, beyond), kind, source, index, children in places:
-        inner = _parts(children, starts) if children else ()
-        parts.append(_new(Part, (kind, starts[first] + further, starts[last] + beyond, source, index, inner)))
-    return tuple(parts)
+    return tuple(
+        [
+            _new(
+                Part,
+                (
+                    kind,
+                    starts[first] + further,
+                    starts[last] + beyond,
+                    source,
+                    index,
+                    _parts(children, starts) if children else (),
+                ),
+            )
+            for first, further, last, beyond, kind, source, index, children in places
+        ]
+    )

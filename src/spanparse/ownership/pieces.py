@@ -10,10 +10,13 @@ from typing import Final, NamedTuple, final
 from spanparse.marks.marked import Runs
 from spanparse.marks.origin import Run
 from spanparse.ownership.segments import Segment
+from spanparse.spans import Piece
 
 _Look = tuple[object, ...]
 _OTHER: Final = "of another message"
+_ROLE: Final = "a role that says"
 _OFFSET: Final = itemgetter(0)
+_new: Final = tuple.__new__
 
 
 class Begin(NamedTuple):
@@ -41,9 +44,10 @@ class Ownership:
         """The owner of each piece."""
         return [owner for _, _, owner in self.begins]
 
-    def end(self, place: int) -> int:
-        """Where the piece at `place` ends."""
-        return self.begins[place + 1].offset if place + 1 < len(self.begins) else self.runs[-1].end
+    def ranges(self) -> list[Piece]:
+        """Where each piece begins and ends."""
+        ends = [*[offset for offset, _, _ in self.begins[1:]], *[run.end for run in self.runs[-1:]]]
+        return [_new(Piece, (begin[0], end)) for begin, end in zip(self.begins, ends, strict=True)]
 
 
 @final
@@ -53,6 +57,7 @@ class Pieces:
     def __init__(self, text: str, ownership: Ownership) -> None:
         self._text = text
         self._ownership = ownership
+        self._runs: dict[int, Runs] = {}
         self._made: dict[int, list[Segment]] = {}
         self._likes: dict[int, int] = {}
         self._known: dict[_Look, int] = {}
@@ -60,27 +65,18 @@ class Pieces:
     def __getitem__(self, place: int) -> list[Segment]:
         piece = self._made.get(place)
         if piece is None:
-            piece = self._made[place] = self._piece(place)
+            owner = self._ownership.begins[place].owner
+            # An empty field of another message is no part of it.
+            piece = [Segment(*run, owner) for run in self.runs(place) if run[0] < run[1] or run[2][2] == owner]
+            self._made[place] = piece
         return piece
 
-    def bounds(self, place: int) -> tuple[int, int, Runs]:
-        """Where the piece at `place` begins and ends, and the runs in it, of which it may hold but a part at an end."""
-        runs, begins = self._ownership.runs, self._ownership.begins
-        begin, first, _ = begins[place]
-        if place + 1 == len(begins):
-            return begin, runs[-1][1], runs[first:]
-        end, behind, _ = begins[place + 1]
-        return begin, end, runs[first : behind + 1] if runs[behind][0] < end else runs[first:behind]
-
-    def _piece(self, place: int) -> list[Segment]:
-        begin, end, runs = self.bounds(place)
-        owner = self._ownership.begins[place].owner
-        # An empty field of another message is no part of it.
-        piece = [Segment(*run, owner) for run in runs if run[0] < run[1] or run[2][2] == owner]
-        piece[-1].end = end
-        if piece[0].start < begin:
-            piece[0].start, piece[0].source = begin, -1
-        return piece
+    def runs(self, place: int) -> Runs:
+        """The runs that tile the piece at `place`."""
+        runs = self._runs.get(place)
+        if runs is None:
+            runs = self._runs[place] = _runs_from(self._ownership, place)
+        return runs
 
     def like(self, place: int) -> int:
         """The place of the first piece asked for that looks like the one at `place`.
@@ -95,19 +91,34 @@ class Pieces:
 
     def _look(self, place: int) -> _Look:
         text, owner = self._text, self._ownership.begins[place][2]
-        begin, end, runs = self.bounds(place)
         look: list[object] = []
-        for start, stop, (path, literal, message), _ in runs:
+        for start, end, (path, literal, message), _ in self.runs(place):
             if message == owner:
                 look.append(path[2:])
             else:
                 look += (path,) if message is None else (_OTHER, path[2:])
-            if literal or path[-1] == "role":
-                look += (literal, text[start if start > begin else begin : stop if stop < end else end])
+            if literal:
+                look.append(text[start:end])
+            elif path[-1] == "role":
+                look += (_ROLE, text[start:end])
             else:
-                # What shows a field in part is like no other piece.
-                look.append(place if start < begin or stop > end else start < stop)
+                look.append(start < end)
         return tuple(look)
+
+
+def _runs_from(ownership: Ownership, place: int) -> Runs:
+    runs, begins = ownership.runs, ownership.begins
+    begin, first, _ = begins[place]
+    if place + 1 == len(begins):
+        end, found = runs[-1][1], runs[first:]
+    else:
+        end, behind, _ = begins[place + 1]
+        found = runs[first : behind + 1] if runs[behind][0] < end else runs[first:behind]
+    if found[-1][1] > end:
+        found = (*found[:-1], found[-1]._replace(end=end))
+    if found[0][0] < begin:
+        found = (found[0]._replace(start=begin, source=-1), *found[1:])
+    return found
 
 
 def begins_of(segments: Iterable[Segment], runs: Runs, place: int = 0) -> list[Begin]:
