@@ -78,7 +78,7 @@ def _described(
     kept = pieces_kept(trail, marking, ownership) if trail else 0
     shown = [place for place, owner in enumerate(order) if owner >= 0]
     owners = [order[place] for place in shown]
-    known = trail.turns.markers[: bisect_left(shown, kept)] if trail else ()
+    known = trail.turns.of_first(bisect_left(shown, kept)) if trail else ()
     prompt = text[generation.start :] if generation else ""
     turns = find_turns(text, pieces, shown, owners, ownership.starts, roles, prompt, known)
     displaced = displaced_messages(list(dict.fromkeys(owners)))

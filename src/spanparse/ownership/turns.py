@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Final, NamedTuple
@@ -17,18 +17,19 @@ _LEADING: Final = frozenset({"system", "developer"})
 class Turns(NamedTuple):
     """Indices of the messages that open a turn, close one, or share one with another message.
 
-    `markers` holds for each piece the start marker in front of its first field, if any.
+    `markers` holds for each piece the start marker in front of its first field, if any, and `ends` whether it ends a
+    turn.
     """
 
     opens: frozenset[int]
     closes: frozenset[int]
     merged: frozenset[int]
     markers: tuple[str | None, ...]
+    ends: tuple[bool, ...]
 
-    def agrees(self, other: Turns, end: int) -> bool:
-        """Whether the messages before `end` stand in their turns as in `other`."""
-        changed = (self.opens ^ other.opens) | (self.closes ^ other.closes) | (self.merged ^ other.merged)
-        return min(changed, default=end) >= end
+    def of_first(self, count: int) -> list[tuple[str | None, bool]]:
+        """What is known of so many of the first pieces."""
+        return [*zip(self.markers[:count], self.ends[:count], strict=True)]
 
 
 def find_turns(
@@ -39,11 +40,11 @@ def find_turns(
     starts: frozenset[str],
     roles: Sequence[str],
     generation: str,
-    known: Sequence[str | None] = (),
+    known: Sequence[tuple[str | None, bool]] = (),
 ) -> Turns:
     """Group the pieces at the places `shown`, whose `owners` are messages, into turns.
 
-    `generation` is the generation prompt's text. `known` are the markers of the first ones, as far as they are known.
+    `generation` is the generation prompt's text. `known` is what an earlier answer says of the first ones.
 
     A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
     whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
@@ -54,12 +55,13 @@ def find_turns(
     """
     inside: frozenset[str] = frozenset()
     start_of = cache(lambda like, inside: _start_of(text, pieces[like], sorted(starts - inside), inside))
-    markers = first = [*known, *(start_of(pieces.like(place), inside) for place in shown[len(known) :])]
-    ends = cache(lambda like: _ends_turn(text, pieces[like]))
-
-    def ended(at: int) -> bool:
-        return at > 0 and ends(pieces.like(shown[at - 1]))
-
+    ends_turn = cache(lambda like: _ends_turn(text, pieces[like]))
+    first, ends = [marker for marker, _ in known], [end for _, end in known]
+    for place in shown[len(first) :]:
+        like = pieces.like(place)
+        first.append(start_of(like, inside))
+        ends.append(ends_turn(like))
+    markers = first
     opened = {
         at for at in range(1, len(shown)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[shown[at - 1]])
     }
@@ -76,27 +78,27 @@ def find_turns(
             with_marker.add("assistant")
         never_alone = with_marker | RESULT_ROLES
         alone = {at for at, owner in enumerate(owners) if roles[owner] not in never_alone}
-        turns = _group(owners, markers, alone, opened, ended, known=bool(starts - inside))
+        turns = _group(owners, markers, alone, opened, ends, known=bool(starts - inside))
         found = {
             marker
             for turn in turns
             if (marker := markers[turn[0]])
             and roles[owners[turn[0]]] in RESULT_ROLES
             and any(roles[owners[place]] == "assistant" for place in turn)
-            and not ended(turn[0])
+            and not (turn[0] and ends[turn[0] - 1])
         }
         if not found:
             break
         inside |= found
         markers = [
-            marker if marker not in inside or ended(at) else start_of(pieces.like(shown[at]), inside)
+            marker if marker not in inside or (at and ends[at - 1]) else start_of(pieces.like(shown[at]), inside)
             for at, marker in enumerate(first)
         ]
     members = [[owners[place] for place in turn] for turn in turns]
     opens = frozenset(turn[0] for turn in members)
     closes = frozenset(turn[-1] for turn in members)
     merged = frozenset(owner for turn in members if len(set(turn)) > 1 for owner in turn)
-    return Turns(opens, closes, merged, tuple(first))
+    return Turns(opens, closes, merged, tuple(first), tuple(ends))
 
 
 def _group(
@@ -104,20 +106,20 @@ def _group(
     markers: Sequence[str | None],
     alone: AbstractSet[int],
     opened: AbstractSet[int],
-    ended: Callable[[int], bool],
+    ends: Sequence[bool],
     *,
     known: bool,
 ) -> list[list[int]]:
     """Places of pieces, turn by turn.
 
     `alone` are those that open a turn without a marker, unless their own message stands in front, or, if they are of
-    `opened`, a turn that has a marker. `ended` says of a place whether the piece in front of it ends its turn.
+    `opened`, a turn that has a marker. `ends` says of each piece whether it ends its turn.
     """
     turns: list[list[int]] = []
     for place, (owner, marker) in enumerate(zip(owners, markers, strict=True)):
         last = turns[-1] if turns else []
         goes_on = bool(last) and (owners[last[-1]] == owner or (place in opened and markers[last[0]] is not None))
-        if not last or marker or not known or (place in alone and not goes_on) or ended(place):
+        if not last or marker or not known or (place in alone and not goes_on) or ends[place - 1]:
             turns.append([place])
         else:
             last.append(place)
