@@ -13,8 +13,8 @@ from spanparse.ownership.segments import Segment
 from spanparse.spans import Piece
 
 _Look = tuple[object, ...]
-_OTHER: Final = "of another message"
-_ROLE: Final = "a role that says"
+# What stands in a look for the kind of what follows; equal to nothing else there.
+_NO_MESSAGE, _OTHER_MESSAGE, _ROLE = object(), object(), object()
 _OFFSET: Final = itemgetter(0)
 _new: Final = tuple.__new__
 
@@ -96,7 +96,7 @@ class Pieces:
             if message == owner:
                 look.append(path[2:])
             else:
-                look += (path,) if message is None else (_OTHER, path[2:])
+                look += (_NO_MESSAGE, path) if message is None else (_OTHER_MESSAGE, path[2:])
             if literal:
                 look.append(text[start:end])
             elif path[-1] == "role":

@@ -17,6 +17,8 @@ from spanparse.ownership.segments import Segment
 
 _Key = tuple[object, ...]
 _new: Final = tuple.__new__
+# What stands in a key for the kind of what follows; equal to nothing else there.
+_ROLE, _FIELD = object(), object()
 # A stretch of more runs than this has hardly another one that looks like it.
 _LONG: Final = 100
 
@@ -125,9 +127,9 @@ class Stretches:
             if literal:
                 shape.append(text[start:end])
             elif path[-1] == "role":
-                shape += ("role", text[start:end])
+                shape += (_ROLE, text[start:end])
             else:
-                shape += (path[2:], _goes_on(text[end - 1 : end]))
+                shape += (_FIELD, path[2:], _goes_on(text[end - 1 : end]))
         behind = owners[last]
         if behind != known and behind is not None:
             shape += (behind - base, roles[behind])
