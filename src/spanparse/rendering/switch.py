@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from jinja2 import nodes
 
+from spanparse.rendering.unshown import within
+
 SWITCH = "add_generation_prompt"
 
 
@@ -33,24 +35,40 @@ def is_name(node: nodes.Node, name: str) -> bool:
     return isinstance(node, nodes.Name) and node.name == name
 
 
-def other_uses(node: nodes.Node) -> Iterator[nodes.Name]:
-    """The places inside `node` where the switch may do more than add the text that stands directly under it.
+def other_uses(template: nodes.Node) -> Iterator[nodes.Name]:
+    """The places in `template` where the switch may do more than add the text that stands directly under it.
 
-    An `else`, a negation or an assignment may take text away as well, or add some elsewhere; what a switch adds that is
-    asked for there takes a second render to tell. A default for a caller that does not pass the switch is no such use.
+    An `else`, a negation or an assignment may take text away as well, or add some elsewhere, and so may what is set
+    under the switch and read elsewhere; what a switch adds that is asked for there takes a second render to tell. A
+    default for a caller that does not pass the switch is no such use.
     """
+    yield from _uses(template, template)
+
+
+def _uses(node: nodes.Node, template: nodes.Node) -> Iterator[nodes.Name]:
     children = node.iter_child_nodes()
     if isinstance(node, nodes.If):
         if _is_default(node):
             return
-        if asks_for_generation(node.test) and not node.elif_ and not node.else_:
+        if asks_for_generation(node.test) and not node.elif_ and not node.else_ and not _leaks(node.body, template):
             children = iter(node.body)
     if isinstance(node, nodes.CondExpr) and asks_for_generation(node.test) and _is_empty(node.expr2):
         children = iter((node.expr1,))
     if isinstance(node, nodes.Name) and node.name == SWITCH:
         yield node
     for child in children:
-        yield from other_uses(child)
+        yield from _uses(child, template)
+
+
+def _leaks(body: list[nodes.Node], template: nodes.Node) -> bool:
+    """Whether something is set in `body` that is read outside of it."""
+    names: set[str] = set()
+    for node in body:
+        names.update(name.name for name in within(node, nodes.Name) if name.ctx == "store")
+        names.update(name.name for name in within(node, nodes.NSRef))
+    inside = [name.name for node in body for name in within(node, nodes.Name) if name.ctx == "load"]
+    everywhere = [name.name for name in template.find_all(nodes.Name) if name.ctx == "load"] if names else []
+    return any(everywhere.count(name) > inside.count(name) for name in names)
 
 
 def _is_empty(node: nodes.Node | None) -> bool:

@@ -44,6 +44,20 @@ def test_what_the_switch_adds_inside_a_message_is_no_prompt() -> None:
     assert prompt(rendering) is None
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "{% set mark = '<|assistant|>' %}{% endif %}{{ mark }}",
+        "{% set ns.mark = '<|assistant|>' %}{% endif %}{{ ns.mark }}",
+        "{% set mark %}<|assistant|>{% endset %}{% endif %}{{ mark }}",
+    ],
+)
+def test_what_is_set_under_the_switch_and_put_out_later_is_in_it(end: str) -> None:
+    begin = "{% set mark = '' %}{% set ns = namespace(mark='') %}"
+    template = begin + TURNS + "{% if add_generation_prompt %}" + end + "{% if add_generation_prompt %}:{% endif %}"
+    assert prompt(rendered(template, add=True)) == "<|assistant|>:"
+
+
 def test_a_template_that_turns_the_switch_on_by_itself_adds_no_prompt_whatever_the_caller_says() -> None:
     template = (
         "{% set add_generation_prompt = true %}" + TURNS + "{% if add_generation_prompt %}<|assistant|>{% endif %}"
