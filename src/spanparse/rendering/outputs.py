@@ -10,6 +10,8 @@ from spanparse.marks.marked import Marked, runs_of
 from spanparse.marks.origin import NOWHERE, Origin, Run
 
 _new = tuple.__new__
+# A run that is not made yet, which costs a multiple of a tuple.
+_Run = tuple[int, int, Origin, int]
 
 
 def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], object]) -> Marked:
@@ -33,35 +35,39 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
         elif kind is Origin:
             current = called_for = output
             continue
-        elif kind is list:
-            current = output[0]
-            continue
-        elif kind is Marked and (whole := output._origin) is not None and whole is not NOWHERE:
-            if not whole[1]:
+        elif kind is Marked and (origin := output._origin) is not None:
+            if not origin[1]:
                 if own is not None:
                     runs.append(_new(Run, (begin, at, own, -1)))
                     own = None
                 start = at
                 at += len(output)
-                runs.append(_new(Run, (start, at, whole, output._source)))
+                runs.append(_new(Run, (start, at, origin, output._source)))
                 texts.append(output)
                 continue
-            origin = whole
+            if origin is NOWHERE:
+                origin = called_for
+        elif kind is list:
+            current = output[0]
+            continue
         else:
             parts = output if kind is tuple else (output if kind is Marked else str(output),)
-            size = sum(map(len, parts))
-            if size > BIG:
-                expect(size)
             for run in _runs_of_sum(parts, at, current, called_for, lost):
                 origin = run[2]
-                if own is not origin:
+                if not origin[1]:
+                    if own is not None:
+                        runs.append(_new(Run, (begin, run[0], own, -1)))
+                        own = None
+                    runs.append(_new(Run, run))
+                elif own is not origin and run[1] > run[0]:
                     if own is not None and own != origin:
                         runs.append(_new(Run, (begin, run[0], own, -1)))
                         own = None
-                    if not origin[1]:
-                        runs.append(run)
-                    elif own is None:
+                    if own is None:
                         own, begin = origin, run[0]
+            size = sum(map(len, parts))
+            if size > BIG:
+                expect(size)
             at += size
             texts += parts
             continue
@@ -79,47 +85,61 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
     return Marked("".join(texts), tuple(runs))
 
 
-def _runs_of_sum(parts: Sequence[Any], start: int, current: Origin, called_for: Origin, lost: list[str]) -> list[Run]:
+def _runs_of_sum(
+    parts: Sequence[Any], start: int, current: Origin, called_for: Origin, lost: list[str], *, adopts: bool = True
+) -> list[_Run]:
     """The runs that tile the text of `parts`, which begins at `start`: the template's own are `current`'s.
 
     What has no owner is given to `called_for`, and so is the text that was set aside outside all loops, but where
     another message's field was set aside with it (a system text with its separator): then it stays with that field.
     """
-    runs: list[Run] = []
+    runs: list[_Run] = []
     at = covered = start
-    settled = True
+    message = called_for[2]
+    adopted = foreign = False
     for part in parts:
         kind = type(part)
-        size = len(part)
         if kind is str:
-            if size:
-                runs.append(_new(Run, (at, at + size, current, -1)))
-            covered += size
-        elif kind is Marked and (whole := part._origin) is not None:
-            runs.append(_new(Run, (at, at + size, whole, part._source)))
-            covered += size
-            settled = settled and whole is not NOWHERE
+            whole: Origin | None = current
+            source = -1
+        elif kind is Marked:
+            whole = part._origin
+            if whole is not None:
+                source = part._source
         else:
-            for begin, end, origin, source in runs_of(part):
-                runs.append(_new(Run, (at + begin, at + end, origin, source)))
-                covered += end - begin
-                settled = settled and origin is not NOWHERE
-        at += size
-    if settled and covered == at:
-        return runs
-    adopts = called_for is not NOWHERE and all(
-        literal or message == called_for.message for _, _, (_, literal, message), _ in runs
-    )
-    filled: list[Run] = []
-    at, end = start, at
-    text: str | None = None
-    for run in (*runs, Run(end, end, NOWHERE, -1)):
-        begin, end, origin, source = run
-        if begin > at:
-            text = "".join(parts) if text is None else text
-            filled.append(Run(at, begin, called_for, -1))
-            lost.append(text[at - start : begin - start])
-        if end > begin or not origin.literal:
-            filled.append(_new(Run, (begin, end, called_for, source)) if adopts and origin is NOWHERE else run)
-        at = end
-    return filled
+            whole = None
+        begin = at
+        at += len(part)
+        if whole is None:
+            for first, last, origin, source in runs_of(part):
+                if not origin[1]:
+                    foreign = foreign or origin[2] != message
+                elif origin is NOWHERE and adopts:
+                    origin = called_for
+                    adopted = True
+                runs.append((begin + first, begin + last, origin, source))
+                covered += last - first
+            continue
+        if not whole[1]:
+            foreign = foreign or whole[2] != message
+        elif whole is NOWHERE and adopts and kind is Marked:
+            whole = called_for
+            adopted = True
+        runs.append((begin, at, whole, source))
+        covered += at - begin
+    if adopted and foreign:
+        return _runs_of_sum(parts, start, current, called_for, lost, adopts=False)
+    return runs if covered == at else _filled(runs, "".join(parts), start, called_for, lost)
+
+
+def _filled(runs: list[_Run], text: str, start: int, owner: Origin, lost: list[str]) -> list[_Run]:
+    """`runs` of a text that begins at `start`, with those between them given to `owner` and appended to `lost`."""
+    filled: list[_Run] = []
+    at = start
+    for run in (*runs, (start + len(text), start + len(text), NOWHERE, -1)):
+        if run[0] > at:
+            filled.append((at, run[0], owner, -1))
+            lost.append(text[at - start : run[0] - start])
+        filled.append(run)
+        at = run[1]
+    return filled[:-1]
