@@ -16,16 +16,18 @@ from spanparse.bounds.costs import FREE_IF_SHORT
 
 # What the compiled code calls, by the names that it has there: methods of `Operations` and of its meter.
 _OPERATIONS = ("compare", "escaped", "html", "joined", "operate", "spread", "text", "walk", "within")
-_METER = ("keep", "tick")
+_METER = ("keep",)
 _FEW_ITEMS = 32
 _FEW_ADDENDS = 4
 LOOP_ATTRIBUTES = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
+# What some of these are.
+_OF_INDEX = {"first": "index0 == 0", "index": "index0 + 1"}
 
 
 class LimitedCodeGenerator(ConditionCodeGenerator):
-    """Ordinary code with a `tick()` in every loop and macro, and operations that are bounded before they run.
+    """Ordinary code with a `next(steps)` in every loop and macro, and operations that are bounded before they run.
 
     An operation is left as Jinja writes it where the template's own length bounds it, as in `role == 'user'`.
     """
@@ -47,6 +49,8 @@ class LimitedCodeGenerator(ConditionCodeGenerator):
             self.writeline(f"{name} = operations.{name}")
         for name in _METER:
             self.writeline(f"{name} = operations.meter.{name}")
+        self.writeline("steps = operations.steps")
+        self.writeline("LoopContext = environment.loop_type")
         self.writeline("concat = joined")
         self.writeline("text_type = environment.text_type")
 
@@ -64,7 +68,7 @@ class LimitedCodeGenerator(ConditionCodeGenerator):
     def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 - Jinja's visitor names
         self._ticking.add(id(node.body))
         if node.test is not None:
-            self._wrapped[id(node.test)] = "(tick() or "
+            self._wrapped[id(node.test)] = "(next(steps) or "
             self._ask(node.test)
         super().visit_For(node, frame)
 
@@ -74,7 +78,7 @@ class LimitedCodeGenerator(ConditionCodeGenerator):
 
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         if id(nodes) in self._ticking:
-            self.writeline("tick()")
+            self.writeline("next(steps)")
         super().blockvisit(nodes, frame)
 
     # --- output -----------------------------------------------------------------------------------
@@ -175,7 +179,7 @@ class LimitedCodeGenerator(ConditionCodeGenerator):
 
     def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802
         if isinstance(node.node, nodes.Name) and node.node.name == "loop" and node.attr in LOOP_ATTRIBUTES:
-            self.write(f"(got.{node.attr} if type(got := ")
+            self.write(f"(got.{_OF_INDEX.get(node.attr, node.attr)} if type(got := ")
             self.visit(node.node, frame)
             self.write(f") is LoopContext else get_attribute(got, {node.attr!r}))")
         else:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Final, TypeVar, final
 
 _T = TypeVar("_T")
@@ -78,11 +79,9 @@ class Meter:
         "_held_bytes",
         "_looks",
         "_most_out",
-        "_next_look",
         "_next_sweep",
         "_out",
         "_slack",
-        "_steps",
         "_work",
         "limits",
     )
@@ -95,9 +94,7 @@ class Meter:
         deadline = limits.started().until
         assert deadline is not None
         self._deadline = deadline
-        self._steps = 0
         self._looks = 0
-        self._next_look = min(_STEPS_A_LOOK, limits.steps + 1)
         self._work = 0
         self._blocks = sys.getallocatedblocks()
         # The first few values go uncounted, as though they were held to the end: most renders make no more.
@@ -106,11 +103,15 @@ class Meter:
         self._held_bytes = 0
         self._next_sweep = min(_FIRST_SWEEP, limits.memory)
 
-    def tick(self) -> None:
-        """Count one loop iteration or macro call; look at the clock now and then."""
-        self._steps += 1
-        if self._steps >= self._next_look:
+    def stretches(self) -> Iterator[Iterator[None]]:
+        """The loop iterations and macro calls that a render may go through, in stretches between looks at the clock."""
+        steps = self.limits.steps
+        while steps:
+            stretch = min(_STEPS_A_LOOK, steps)
+            yield repeat(None, stretch)
+            steps -= stretch
             self._look()
+        raise LimitReached(f"still rendering after {self.limits.steps:,} steps (Limits.steps)")
 
     def charge(self, work: int) -> None:
         """Count characters or items that an operation goes through; look at the clock now and then."""
@@ -127,13 +128,10 @@ class Meter:
 
     def _look(self) -> None:
         limits = self.limits
-        if self._steps > limits.steps:
-            raise LimitReached(f"still rendering after {limits.steps:,} steps (Limits.steps)")
         if time.monotonic() > self._deadline:
             raise LimitReached(f"still rendering after {limits.seconds:g} s (Limits.seconds)")
         if len(self._out) > self._most_out:
             self._out_of_memory()
-        self._next_look = min(self._steps + _STEPS_A_LOOK, limits.steps + 1)
         self._looks += 1
         if self._work < _WORK_A_LOOK and self._looks % _LOOKS_A_COUNT:
             return

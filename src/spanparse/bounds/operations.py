@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from types import NoneType
 from typing import Any, Final, final
 
@@ -54,12 +55,17 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 @final
 class Operations:
-    """The operations of one render. `concat` is the environment's way of joining texts."""
+    """The operations of one render. `concat` is the environment's way of joining texts.
 
-    __slots__ = ("_concat", "meter")
+    `steps` gives nothing, once for each loop iteration and macro call, and raises `LimitReached` after the last one.
+    """
+
+    __slots__ = ("_concat", "meter", "steps")
 
     def __init__(self, meter: Meter, concat: Callable[[Iterable[str]], str]) -> None:
         self.meter = meter
+        # It refers to the meter, which must not refer to it: both are to go with the render.
+        self.steps = chain.from_iterable(meter.stretches())
         self._concat = concat
 
     # --- values that are walked to their depth ----------------------------------------------------
@@ -92,14 +98,14 @@ class Operations:
             return values
         found = []
         for value in values:
-            self.meter.tick()
+            next(self.steps)
             found.append(value)
         return self.meter.keep(found)
 
     def one_by_one(self, values: Any) -> Iterator[Any]:
         """The items of `values`, which a filter goes through without giving one for each."""
         for value in values:
-            self.meter.tick()
+            next(self.steps)
             if isinstance(value, str) and len(value) > BIG:
                 self.meter.afford(len(value), 8)  # it may be hashed and compared in lower case
             yield value
@@ -135,7 +141,7 @@ class Operations:
         found: list[str] = []
         size = 0
         for part in parts:
-            self.meter.tick()
+            next(self.steps)
             size += len(part)
             self.meter.expect(size)
             found.append(part)

@@ -10,13 +10,15 @@ from json.encoder import (  # type: ignore[attr-defined] # typeshed leaves out t
     encode_basestring,
     encode_basestring_ascii,
 )
-from typing import Any
+from typing import Any, Final
 
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE, Origin, Run
-from spanparse.marks.tracked import TrackedDict, TrackedInt, TrackedList, common_origin, origin_of
+from spanparse.marks.tracked import TrackedDict, TrackedFloat, TrackedInt, TrackedList, common_origin, origin_of
 
 _LONGEST_STYLE = 16
+_new = tuple.__new__
+_NUMBERS: Final[frozenset[type]] = frozenset({int, float, bool, TrackedInt, TrackedFloat})
 
 
 def _encode(
@@ -75,23 +77,25 @@ def dumps(
     Unless `detailed`, a tool's schema and a call's arguments are one value each, which is much quicker. Brackets and
     keys of a container that the template made itself are the template's text.
     """
-    if isinstance(value, (TrackedDict, TrackedList)):
-        text = dump_plain(value._plain, ensure_ascii, indent, separators, sort_keys)
-        if not detailed and _is_unit(value._place.origin):
-            return Marked.whole(text, value._place.origin)
+    style = (ensure_ascii, indent, separators, sort_keys)
+    if type(value) is TrackedInt:
+        return str(value)
+    if type(value) is TrackedDict or type(value) is TrackedList:
+        origin: Origin | None = value._place.origin
+        if origin is not None and not detailed and _is_unit(origin):
+            return Marked.whole(dump_plain(value._plain, *style), origin)
     else:
-        if type(value) is TrackedInt:
-            return str(value)
-        text = dump_plain(value, ensure_ascii, indent, separators, sort_keys)
-    origin = common_origin(value)
-    if origin is None:
-        return text
-    if type(value) is Marked:
-        return _quoted(value, text, origin, ensure_ascii)
-    writer = _Writer(ensure_ascii, indent, separators, sort_keys, detailed)
+        origin = common_origin(value)
+    if origin is None or type(value) is Marked:
+        text = dump_plain(value, *style)
+        return text if origin is None else _quoted(value, text, origin, ensure_ascii)
+    writer = _Writer(*style, detailed)
     writer.write(value, NOWHERE, 0)
     marked = concat(writer.parts)
+    if writer.is_sure:
+        return marked
     # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
+    text = dump_plain(value, *style)
     return marked if marked == text else Marked.whole(text, origin)
 
 
@@ -106,8 +110,9 @@ def _quoted(value: str, text: str, origin: Origin, ensure_ascii: bool) -> Marked
     if type(value) is not Marked:
         return Marked.whole(text, origin)
     if len(text) == len(value) + 2:
-        inner = [Run(start + 1, end + 1, field, source) for start, end, field, source in value._runs]
-        return Marked(text, (Run(0, 1, origin, -1), *inner, Run(len(text) - 1, len(text), origin, -1)))
+        inner = [_new(Run, (start + 1, end + 1, field, source)) for start, end, field, source in value._runs]
+        last = len(text) - 1
+        return Marked(text, (_new(Run, (0, 1, origin, -1)), *inner, _new(Run, (last, last + 1, origin, -1))))
     if len({run.origin for run in value._runs}) < 2:
         return Marked.whole(text, origin)
     plain, escape = str(value), _escape(ensure_ascii)
@@ -122,7 +127,7 @@ def _escape(ensure_ascii: bool) -> Callable[[str], str]:
 
 
 class _Writer:
-    """Appends the JSON text of values to `parts`, each part marked."""
+    """Appends the JSON text of values to `parts`, each part marked; `is_sure` that it is what json.dumps gives."""
 
     def __init__(
         self,
@@ -133,6 +138,7 @@ class _Writer:
         detailed: bool,
     ) -> None:
         self.parts: list[str] = []
+        self.is_sure = separators is None and not isinstance(indent, str)
         self._ascii = ensure_ascii
         self._indent = " " * indent if isinstance(indent, int) else indent
         self._comma, self._colon = separators or ("," if indent is not None else ", ", ": ")
@@ -148,11 +154,13 @@ class _Writer:
         elif isinstance(value, str):
             self._string(value, origin)
         elif isinstance(value, dict):
+            self.is_sure = self.is_sure and all(isinstance(key, str) for key in dict.keys(value))
             items = sorted(value.items()) if self._sort else list(value.items())
             self._container("{", "}", [(key, item) for key, item in items], origin, depth)
         elif isinstance(value, (list, tuple)):
             self._container("[", "]", [(None, item) for item in value], origin, depth)
         else:
+            self.is_sure = self.is_sure and (value is None or type(value) in _NUMBERS)
             self._add(json.dumps(value, ensure_ascii=self._ascii), origin)
 
     def _container(self, opening: str, closing: str, items: list[tuple[Any, Any]], origin: Origin, depth: int) -> None:

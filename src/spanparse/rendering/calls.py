@@ -111,7 +111,7 @@ class _Formatter(SandboxedFormatter):
         self._size = 0
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        self._operations.meter.tick()
+        next(self._operations.steps)
         self._operations.meter.expect(self._size + sum(int(width[:20]) for width in _DIGITS.findall(format_spec)))
         printed(self._operations, value)
         result = super().format_field(value, format_spec)

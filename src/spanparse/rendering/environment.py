@@ -16,7 +16,7 @@ import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.filters import do_default, make_attrgetter
-from jinja2.runtime import BlockReference, Context, LoopContext
+from jinja2.runtime import BlockReference, Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
@@ -42,6 +42,7 @@ from spanparse.rendering.codegen import PRINTED_FIELDS, MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
+from spanparse.rendering.loop import ChatLoop
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
@@ -106,6 +107,8 @@ def _marked_default(value: Any, default_value: Any = "", boolean: bool = False) 
 
 def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     margin = width if isinstance(width, str) else " " * width
+    if str.splitlines(text) == [text]:
+        return margin + text if first else text
     ended = Marked(text, runs_of(text)) + "\n"
     lines: list[str] = ended.splitlines()
     separator = "\n"
@@ -126,6 +129,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     text_type: type[str] = str
     dict_type: type[dict[str, Any]] = dict
     macro_type = ChatMacro
+    loop_type = ChatLoop
 
     def __init__(
         self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": marked_json.dump_plain})
@@ -156,7 +160,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             value = object.__getattribute__(obj, "_Namespace__attrs").get(attribute, missing)
             if value is not missing and not callable(value):
                 return value
-        if (kind is LoopContext and attribute in LOOP_ATTRIBUTES) or (
+        if (kind is ChatLoop and attribute in LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):
             return getattr(obj, attribute)
@@ -193,7 +197,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             return bounded_method(operations, __obj, args, kwargs)
         if kind is BlockReference:
             return bounded_block(operations, __obj)
-        if kind is MethodType and isinstance(__obj.__self__, LoopContext):
+        if kind is MethodType and isinstance(__obj.__self__, ChatLoop):
             operations.weigh(args)
         elif kind is ChatDict or __obj is ChatNamespace:
             bound_pairs(operations, args)

@@ -47,7 +47,7 @@ class Lazy:
         return self
 
     def __next__(self) -> Any:
-        self._operations.meter.tick()
+        next(self._operations.steps)
         return next(self._source)
 
 
@@ -71,6 +71,8 @@ def _serialised(
     if isinstance(value, int) and value.bit_length() <= SMALL:
         return
     characters, height, items = operations.weigh(value)
+    if characters <= BIG and not indent and not separators:
+        return  # what comes out is small
     operations.meter.expect_items(items, _JSON_ITEM_BYTES)
     operations.meter.afford(items, _JSON_ITEM)
     margin = len(indent) if isinstance(indent, str) else max(0, operator.index(indent or 0))
@@ -199,18 +201,32 @@ def bounded_filter(name: str, function: Function) -> Function:
     if name in _TEXTUAL:
         return _bounded_text(function, _FILTERS.get(name, printed))
     cost: Cost = _FILTERS.get(name, odd)
+    if name in _LAZY or name in _SIZED:
+        return _bounded_items(name, function, cost)
+    passed = _PassArg.from_obj(function)
+
+    @pass_context
+    def bounded(context: RenderContext, value: Any, *operands: Any, **options: Any) -> Any:
+        operations = context.operations
+        if operands or options:
+            _weigh_all(operations, operands, options)
+        cost(operations, value, *operands, **options)
+        if passed is None:
+            return operations.meter.keep(function(value, *operands, **options))
+        return operations.meter.keep(function(_argument(passed, context), value, *operands, **options))
+
+    return bounded
+
+
+def _bounded_items(name: str, function: Function, cost: Cost) -> Function:
+    """A filter that goes through the items of a container, or gives some one by one."""
     lazy, sized, unique = name in _LAZY, name in _SIZED, name == "unique"
     passed = _PassArg.from_obj(function)
 
     @pass_context
     def bounded(context: RenderContext, value: Any, *operands: Any, **options: Any) -> Any:
         operations = context.operations
-        for operand in operands:
-            if type(operand) not in FLAT:
-                operations.weigh(operand)
-        for operand in options.values():
-            if type(operand) not in FLAT:
-                operations.weigh(operand)
+        _weigh_all(operations, operands, options)
         if sized:
             value = operations.sized(value)
         cost(operations, value, *operands, **options)
@@ -228,6 +244,13 @@ def bounded_filter(name: str, function: Function) -> Function:
         return operations.meter.keep(result)
 
     return bounded
+
+
+def _weigh_all(operations: Operations, operands: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    """What a filter is given beside the value must not be too deep."""
+    for operand in (*operands, *options.values()):
+        if type(operand) not in FLAT:
+            operations.weigh(operand)
 
 
 def _bounded_text(function: Function, cost: Cost) -> Function:

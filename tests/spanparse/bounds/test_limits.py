@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
@@ -55,11 +56,12 @@ def test_a_value_kept_twice_counts_once() -> None:
 
 def test_small_values_count_through_the_allocator() -> None:
     meter = Meter(Limits(memory=16 * MEGABYTE))
+    steps = chain.from_iterable(meter.stretches())
     held = []
 
     def hold(count: int) -> None:
         for i in range(count):
-            meter.tick()
+            next(steps)
             held.append(meter.keep((i, str(i))))
 
     hold(20_000)
@@ -70,25 +72,24 @@ def test_small_values_count_through_the_allocator() -> None:
 def test_small_values_that_only_the_meter_holds_are_forgotten() -> None:
     meter = Meter(Limits(memory=64 * MEGABYTE))
     for i in range(40):
-        meter.tick()
         # Many times the list's own size, and uncounted until the next look.
         meter.keep([str(i + k) for k in range(100_000)])
         meter.charge(5 * MEGABYTE)
 
 
 def test_the_step_after_the_last_is_one_too_many() -> None:
-    meter = Meter(Limits(steps=1000))
+    steps = chain.from_iterable(Meter(Limits(steps=1000)).stretches())
     for _ in range(1000):
-        meter.tick()
+        next(steps)
     with pytest.raises(LimitReached, match="after 1,000 steps"):
-        meter.tick()
+        next(steps)
 
 
 def test_time_is_looked_at_between_steps_and_between_large_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spanparse.bounds.limits.time.monotonic", itertools.count().__next__)
     steps, work = Meter(Limits(seconds=3)), Meter(Limits(seconds=3))
     with pytest.raises(LimitReached, match="after 3 s"):
-        any(steps.tick() for _ in range(10_000))
+        any(chain.from_iterable(steps.stretches()))
     with pytest.raises(LimitReached, match="after 3 s"):
         any(work.charge(MEGABYTE) for _ in range(100))
 
