@@ -46,7 +46,9 @@ class Ownership:
 
     def ranges(self) -> list[Piece]:
         """Where each piece begins and ends."""
-        ends = [*[offset for offset, _, _ in self.begins[1:]], *[run.end for run in self.runs[-1:]]]
+        if not self.begins:
+            return []
+        ends = [*[offset for offset, _, _ in self.begins[1:]], self.runs[-1].end]
         return [_new(Piece, (begin[0], end)) for begin, end in zip(self.begins, ends, strict=True)]
 
 

@@ -74,3 +74,10 @@ def test_an_empty_message_in_another_one_s_turn_has_no_span() -> None:
     rendering = render(template, ["", *WORDS[1:]])
     assert rendering.messages[0].pieces == ()
     assert rendering.exact
+
+
+def test_a_prompt_of_empty_texts_alone_has_no_spans() -> None:
+    rendering = render("{% for m in messages %}{{ m.content }}{% endfor %}", [""] * len(ROLES))
+    assert rendering.text == ""
+    assert rendering.exact
+    assert not any(message.pieces for message in rendering.messages)
