@@ -174,8 +174,11 @@ class Marked(str):
         return concat(parts)
 
     def strip(self, chars: str | None = None) -> Marked:
-        start, end = len(self) - len(str.lstrip(self, chars)), len(str.rstrip(self, chars))
-        return self._cut(start, end) if start < end else self._nothing()
+        size = len(str.strip(self, chars))
+        if size == len(self):
+            return self
+        start = len(self) - len(str.lstrip(self, chars))
+        return self._cut(start, start + size) if size else self._nothing()
 
     def lstrip(self, chars: str | None = None) -> Marked:
         start = len(self) - len(str.lstrip(self, chars))

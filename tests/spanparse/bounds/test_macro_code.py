@@ -9,6 +9,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spanparse import Request, TemplateRefused, render_plain
 from spanparse.marks.marked import Marked
+from spanparse.rendering.extensions import GenerationBlock
 from spanparse.rendering.render import render_marked
 
 MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "<you>"}]
@@ -36,13 +37,18 @@ def owners(marked: Marked) -> list[tuple[str, int | None]]:
         "{% macro f(n) %}{% macro g() %}{{ n }}{% endmacro %}{{ g() ~ g() + 'z' }}{% endmacro %}{{ f(1) ~ f(2) }}",
         "{% macro f() %}{{ '<' }}{% autoescape true %}{{ '<' + x }}{% endautoescape %}{% endmacro %}{{ f() + '<' }}",
         "{% autoescape true %}{% macro f() %}{{ '<' }}{% endmacro %}{{ f() }}{{ f() ~ '<' }}{% endautoescape %}",
+        "{% for m in messages %}{% generation %}{{ m.role }}{% for x in 'ab' %}{{ loop.index ~ x }}{% endfor %}"
+        "{% set x = 1 %}{% endgeneration %}{{ x }}{% endfor %}",
+        "{% generation %}{{ varargs }}{{ caller }}{{ kwargs }}{% endgeneration %}",
+        "{% set t %}{% generation %}{{ x }}{% endgeneration %}{% endset %}{{ t | upper }}",
         "{% set n = namespace(v=0) %}{% macro f() %}{% set n.v = n.v + 1 %}{{ n.v }}{% endmacro %}{{ f() + f() }}",
         "{% macro f(m) %}{% if loop is defined %}{{ loop }}{% endif %}{{ m.role }}{% endmacro %}"
         "{% for m in messages %}{{ f(m) }}{{ loop.index ~ f(m) }}{% endfor %}",
     ],
 )
 def test_macros_and_choices_put_out_what_jinja_would(template: str) -> None:
-    expected = ImmutableSandboxedEnvironment().from_string(template).render(messages=MESSAGES, x="<hello>")
+    environment = ImmutableSandboxedEnvironment(extensions=[GenerationBlock])
+    expected = environment.from_string(template).render(messages=MESSAGES, x="<hello>")
     request = Request(MESSAGES, kwargs={"x": "<hello>"})
     assert render_plain(template, request) == expected
     assert render_marked(template, request) == expected
