@@ -91,7 +91,7 @@ def dumps(
         return text if origin is None else _quoted(value, text, origin, ensure_ascii)
     writer = _Writer(*style, detailed)
     writer.write(value, NOWHERE, 0)
-    marked = concat(writer.parts)
+    marked = writer.written()
     if writer.is_sure:
         return marked
     # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
@@ -105,10 +105,8 @@ def _is_unit(origin: Origin) -> bool:
     return (len(path) > 1 and path[0] == "tools") or "arguments" in path
 
 
-def _quoted(value: str, text: str, origin: Origin, ensure_ascii: bool) -> Marked:
+def _quoted(value: Marked, text: str, origin: Origin, ensure_ascii: bool) -> Marked:
     """`text`, the JSON of the text `value`: characters keep their places where none is escaped, else fields."""
-    if type(value) is not Marked:
-        return Marked.whole(text, origin)
     if len(text) == len(value) + 2:
         inner = [_new(Run, (start + 1, end + 1, field, source)) for start, end, field, source in value._runs]
         last = len(text) - 1
@@ -127,7 +125,7 @@ def _escape(ensure_ascii: bool) -> Callable[[str], str]:
 
 
 class _Writer:
-    """Appends the JSON text of values to `parts`, each part marked; `is_sure` that it is what json.dumps gives."""
+    """Writes the JSON text of values with marks; `is_sure` that it is what json.dumps gives."""
 
     def __init__(
         self,
@@ -137,7 +135,10 @@ class _Writer:
         sort_keys: bool,
         detailed: bool,
     ) -> None:
-        self.parts: list[str] = []
+        self._parts: list[str] = []
+        # What has been written of one origin, not yet among the parts: more of it may follow.
+        self._texts: list[str] = []
+        self._origin = NOWHERE
         self.is_sure = separators is None and not isinstance(indent, str)
         self._ascii = ensure_ascii
         self._indent = " " * indent if isinstance(indent, int) else indent
@@ -180,7 +181,25 @@ class _Writer:
         self._add(outer + closing, origin)
 
     def _string(self, value: str, origin: Origin) -> None:
-        self.parts.append(_quoted(value, _escape(self._ascii)(value), origin, self._ascii))
+        text = _escape(self._ascii)(value)
+        if type(value) is Marked:
+            self._end()
+            self._parts.append(_quoted(value, text, origin, self._ascii))
+        else:
+            self._add(text, origin)
 
     def _add(self, text: str, origin: Origin) -> None:
-        self.parts.append(Marked.whole(text, origin))
+        if origin is not self._origin:
+            self._end()
+            self._origin = origin
+        self._texts.append(text)
+
+    def _end(self) -> None:
+        if self._texts:
+            self._parts.append(Marked.whole("".join(self._texts), self._origin))
+            self._texts.clear()
+
+    def written(self) -> Marked:
+        """All that was written."""
+        self._end()
+        return concat(self._parts)
