@@ -46,7 +46,7 @@ def find_turns(
 
     `generation` is the generation prompt's text. `known` is what an earlier answer says of the first ones.
 
-    A piece opens a turn if a start marker or its own role stands in the template's text before its first field. Roles
+    A piece opens a turn if a start marker or its own role stands in the template's text before what it says. Roles
     whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
     system text without a marker behind it, which go on in the turn they stand in; whatever stands behind the end of a
     turn opens one. A marker in front of tool results behind which an assistant goes on without its own marker stands
@@ -133,16 +133,20 @@ def _calls_first(piece: Sequence[Segment]) -> bool:
 
 
 def _start_of(text: str, piece: Sequence[Segment], starts: Sequence[str], inside: AbstractSet[str]) -> str | None:
-    """The start marker that stands before the first field other than the role, if any.
+    """The start marker that stands before the first field other than the role and tools, if any.
 
     A role that stands there makes a marker of all that the template writes there, if that is not one of `inside`.
     """
-    behind = lead_end(piece, 0, with_role=True)
-    lead = text[piece[0].start : piece[behind - 1].end] if behind else ""
+    lead = ""
+    for segment in piece:
+        if not (segment.is_frame or segment.is_tools):
+            break
+        lead += "\n" if segment.is_tools else text[segment.start : segment.end]
     for start in starts:
         if start in lead:
             return start
-    header = lead.strip()
+    behind = lead_end(piece, 0, with_role=True)
+    header = text[piece[0].start : piece[behind - 1].end].strip() if behind else ""
     return header if header not in inside and not all(segment.origin.literal for segment in piece[:behind]) else None
 
 

@@ -15,7 +15,7 @@ from spanparse import Part
 
 _END: Final = re.compile(
     r"<\|im_end\|>|<\|eot_id\|>|<end_of_turn>|<turn\|>|<\|END_OF_TURN_TOKEN\|>|[<\[]\|endofturn\|[>\]]|</s>"
-    r"|<｜end▁of▁sentence｜>|<\|end_of_text\|>"
+    r"|<｜end▁of▁sentence｜>|<\|end_of_text\|>|\[/SYSTEM_PROMPT\]"
 )
 
 
@@ -25,7 +25,11 @@ def check_ends(view: View) -> list[Fault]:
     said = [field.value for message in view.fields for field in message]
     if markers is None or any(markers.start.search(value) or _END.search(value) for value in said):
         return []
-    words = [(hit.start(), hit.end()) for hit in WORD.finditer(view.text)]
+    words = [
+        (hit.start(), hit.end())
+        for hit in WORD.finditer(view.text)
+        if not any(part.start <= hit.start() < part.end for part in view.tools_parts)
+    ]
     return [*_kinds(view, markers), *_merged(view, markers, words), *_joined(view, markers, words)]
 
 
@@ -43,7 +47,10 @@ def _kinds(view: View, markers: Markers) -> list[Fault]:
 
 
 def _merged(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[Fault]:
-    """Where an end and a start stand between two words of different owners, neither is inside of a turn."""
+    """Where an end and a start stand between two words of different owners, neither is inside of a turn.
+
+    A start behind tools that stand in front of it is inside of the turn that they begin.
+    """
     parts = sorted((p.start, p.end, m.index, p) for m in view.rendering.messages for p in m.parts)
     found = []
     for (_, begin), (end, _) in pairwise(words):
@@ -51,7 +58,8 @@ def _merged(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[
         start = markers.start.search(view.text, closing.end(), end) if closing else None
         if closing is None or start is None or view.owners[begin - 1] == view.owners[end]:
             continue
-        for marker in (closing, start):
+        has_tools = any(begin <= part.start < end for part in view.tools_parts)
+        for marker in (closing,) if has_tools else (closing, start):
             owner, part = _at(parts, marker.start())
             if part is not None and part.kind == "delimiter":
                 found.append(Fault("merged", owner, f"{marker[0]} at {marker.start()} is a delimiter"))

@@ -231,3 +231,15 @@ def test_the_end_of_a_turn_is_no_calls_although_its_loop_writes_it() -> None:
     ]
     assert parts(template, USER, two, USER)[3:7] == expected
     assert parts(template, USER, CALL, USER, two)[-4:] == [(3, *rest) for _, *rest in expected]
+
+
+def test_a_marker_behind_tools_opens_the_turn_that_they_stand_in_front_of() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'system' %}[SYSTEM_PROMPT]{{ m.content }}[/SYSTEM_PROMPT]"
+        "{% elif m.role == 'user' %}{% if loop.index == 2 %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}"
+        "[INST]{{ m.content }}[/INST]{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    chat = [{"role": "system", "content": "be kind"}, USER, ANSWER, USER]
+    rendering = render(template, *chat, tools=[{"type": "function", "function": {"name": "look"}}])
+    assert [message.notes for message in rendering.messages] == [()] * 4
+    assert [part.kind for part in rendering.messages[0].parts] == ["header", "content", "trailer"]
