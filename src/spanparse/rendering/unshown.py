@@ -41,10 +41,10 @@ def set_once(template: nodes.Template) -> Known:
 
 
 def guarded(node: nodes.If, known: Known) -> Unshown | None:
-    """The text that `node` puts out unless it is empty; None if there is no such text."""
-    if node.else_:
-        return None
+    """The text that `node` puts out unless it is empty; None if there is none, or others are put out with it."""
     outputs = _outputs(node.body)
+    if node.else_ or not all(_is_single(child) for output in outputs for child in output.nodes):
+        return None
     for found in _asked_for(node.test, known):
         if any(found.value in output.find_all(type(found.value)) for output in outputs):
             return found
@@ -109,6 +109,14 @@ def _is_safe(test: nodes.Node) -> bool:
     """Whether a condition can be asked that the template does not ask: nothing is looked up but `loop`, or called."""
     held = [node.node for node in within(test, nodes.Getattr)] + [node.node for node in within(test, nodes.Getitem)]
     return not _calls(test) and all(node == nodes.Name("loop", "load") for node in held)
+
+
+def _is_single(output: nodes.Node) -> bool:
+    """Whether nothing but white space is put out beside one text."""
+    if isinstance(output, nodes.TemplateData):
+        return not output.data.strip()
+    joins = (nodes.Add, nodes.Concat)
+    return not isinstance(output, joins) and not any(True for kind in joins for _ in output.find_all(kind))
 
 
 def _stands_in(value: nodes.Node, node: nodes.Node) -> bool:

@@ -25,7 +25,7 @@ SHOWN = {
     "if it is a text": "{% if m.content is string and m.content %}{{ m.content }}{% endif %}",
     "if it is of a message": "{% if m and m.content %}{{ m.content }}{% endif %}",
     "with a guard behind it": "{% if m.content and m is mapping %}{{ m.content }}{% endif %}",
-    "deeper in a condition": "{% if m.content %}{% if m %}{{ '[' + m.content }}{% endif %}{% endif %}",
+    "deeper in a condition": "{% if m.content %}{% if m %}{{ m.content }}{% endif %}{% endif %}",
     "inline": "{{ m.content | trim if m.content else '' }}",
     "else another": "{% if m.content %}{{ m.content }}{% elif m.name %}{{ m.name }}{% endif %}",
     "asked beforehand": "{% set has = m.content and m.content.strip() %}{% if has %}{{ m.content }}{% endif %}",
@@ -48,6 +48,8 @@ NOT_SHOWN = {
     "of another scope": (
         "{% set has = m.content | length > 0 %}{% macro f() %}{% if has %}{{ m }}{% endif %}{% endmacro %}{{ f() }}"
     ),
+    "with a header of its own": "{% if m.content %}{{ '[' + m.content + ']' }}{% endif %}",
+    "between others": "{% if m.content %}[{{ m.content }}]{% endif %}",
     "called": "{% macro f() %}{% endmacro %}{% if f() and m.content %}{{ m.content }}{% endif %}",
 }
 
