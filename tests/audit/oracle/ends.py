@@ -58,8 +58,12 @@ def _merged(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[
         start = markers.start.search(view.text, closing.end(), end) if closing else None
         if closing is None or start is None or view.owners[begin - 1] == view.owners[end]:
             continue
-        has_tools = any(begin <= part.start < end for part in view.tools_parts)
-        for marker in (closing,) if has_tools else (closing, start):
+        of_tools = {view.owners[part.start] for part in view.tools_parts if begin <= part.start < end}
+        if of_tools and of_tools != {view.owners[end]}:
+            continue  # they have a turn of their own, or stand in the one before
+        if view.owners[closing.start()] == view.owners[start.start()]:
+            continue  # one message has two turns, in the second of which it says nothing
+        for marker in (closing,) if of_tools else (closing, start):
             owner, part = _at(parts, marker.start())
             if part is not None and part.kind == "delimiter":
                 found.append(Fault("merged", owner, f"{marker[0]} at {marker.start()} is a delimiter"))
