@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, count, repeat
 from operator import is_, itemgetter
@@ -25,6 +26,7 @@ from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 from spanparse.trail import Marking, said_by
 
+_END: Final = itemgetter(1)
 _ORIGIN: Final = itemgetter(2)
 
 
@@ -138,17 +140,22 @@ def _mark_generation(
     begin = _generation_begin(text, template, request, limits, findings)
     if begin is None:
         return text
-    marked = []
-    for run in text._runs:
-        origin = NOWHERE if run.origin is GENERATION else run.origin
-        if run.end <= begin:
-            marked.append(run._replace(origin=origin))
-        elif run.start >= begin:
-            marked.append(run._replace(origin=GENERATION, source=-1))
-        else:
+    runs = text._runs
+    asked = bisect_right(runs, begin, key=_END)
+    marked = [*runs[:asked]]
+    for place in _generated(marked):
+        marked[place] = marked[place]._replace(origin=NOWHERE)
+    for run in runs[asked:]:
+        if run.start < begin:
+            origin = NOWHERE if run.origin is GENERATION else run.origin
             marked.append(Run(run.start, begin, origin, run.source))
-            marked.append(Run(begin, run.end, GENERATION, -1))
+        marked.append(Run(max(run.start, begin), run.end, GENERATION, -1))
     return Marked(text, tuple(marked))
+
+
+def _generated(runs: Sequence[Run]) -> Iterator[int]:
+    """The places of runs that the template wrote under an `if add_generation_prompt`."""
+    return compress(count(), map(is_, map(_ORIGIN, runs), repeat(GENERATION)))
 
 
 def _generation_begin(
@@ -161,7 +168,7 @@ def _generation_begin(
     rewrites the end as well, the prompt begins with the first text that is written under it behind all messages.
     """
     runs = text._runs
-    first = next(compress(count(), map(is_, map(_ORIGIN, runs), repeat(GENERATION))), None)
+    first = next(_generated(runs), None)
     if not request.add_generation_prompt:
         # Only a template that turns the switch on by itself writes such text, and the caller's switch adds none of it.
         return None if first is None else len(text)
