@@ -40,7 +40,8 @@ def _choices(view: View) -> list[tuple[int, ...]]:
     roles: dict[str, list[int]] = {}
     for index in view.case.probes:
         content = view.case.messages[index].get("content")
-        if isinstance(content, str) and content.strip():
+        # White space at a text's ends may be the template's.
+        if isinstance(content, str) and content and content == content.strip():
             roles.setdefault(view.case.messages[index]["role"], []).append(index)
     choices = [choice for places in roles.values() for choice in (places[:1], places[-1:], places)]
     choices.append(sorted(place for places in roles.values() for place in places))
