@@ -129,7 +129,7 @@ class Stretches:
             elif path[-1] == "role":
                 shape += (_ROLE, text[start:end])
             else:
-                shape += (_FIELD, path[2:], _goes_on(text[end - 1 : end]))
+                shape += (_FIELD, path[2:], start < end, _goes_on(text[end - 1 : end]))
         behind = owners[last]
         if behind != known and behind is not None:
             shape += (behind - base, roles[behind])
@@ -164,6 +164,6 @@ def _goes_on(char: str) -> bool | str:
 
 
 def _is_field(run: Run) -> bool:
-    """Whether a run shows what a message says."""
-    path, literal, message = run[2]
-    return not literal and message is not None and path[-1] != "role"
+    """Whether a run shows what a message says; one without characters may be given to another message."""
+    start, end, (path, literal, message), _ = run
+    return not literal and message is not None and start < end and path[-1] != "role"

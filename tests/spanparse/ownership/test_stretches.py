@@ -46,6 +46,13 @@ ODD = {
         "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t ~ '<|' ~ m.role ~ '|>' ~ m.content ~ "
         "'\n' %}{% endfor %}{{ ns.t }}"
     ),
+    "answers behind results": (
+        "{% for m in messages %}{% if m.role == 'assistant' %}<|turn>{% for c in m.tool_calls or [] %}<call>"
+        "{{ c.function.name }}</call>{% endfor %}"
+        "{% if not loop.last and messages[loop.index].role == 'tool' %}{{ messages[loop.index].content }}<result|>"
+        "{% endif %}{{ m.content }}<turn|>{% elif m.role != 'tool' %}<|turn>{{ m.content }}<turn|>{% endif %}"
+        "{% endfor %}"
+    ),
     "names of callers": (
         "{% for m in messages %}<|start|>{% if m.role == 'tool' %}functions.{{ messages[loop.index0 - 1].tool_calls[0]"
         ".function.name if messages[loop.index0 - 1].tool_calls }} to=assistant{% else %}{{ m.role }}{% endif %}"
