@@ -30,7 +30,7 @@ _HEADER_NAMES = {
 }
 _TAG = r"<[^<>\s]{1,40}>"
 ROLES: Final = ("assistant", "user", "system", "developer", "tool", "model", "human", "bot")
-_UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "s"})
+_UNNAMING = frozenset({"im", "of", "id", "turn", "token", "sentence", "text", "prompt", "s"})
 ROLE_WORD = re.compile(rf"(?:{'|'.join(ROLES)})(?![A-Za-z_])", re.IGNORECASE)
 # A header that begins a line and names the role in front of its marker: `user<|role_sep|>`.
 _ROLE_FIRST = re.compile(rf"(?m)^{ROLE_WORD.pattern}(?:{CONTROL.pattern})")
