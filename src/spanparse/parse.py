@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, count, repeat
 from operator import is_, itemgetter
@@ -93,7 +93,12 @@ def parse_request(
         return _shown_without(index, plain, template, request, limits)
 
     ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
-    doubts = _doubts(text, request, ownership, reason, findings.unmarked)
+
+    def shown_of(other: Request) -> str | None:
+        return _shown_of(other, template, limits)
+
+    asked = shown_of if verify and reason is None else None
+    doubts = _doubts(text, request, ownership, reason, findings.unmarked, asked)
     trail = previous._trail if previous is not None and reason is None else None
     return assemble(marking, family, ownership, doubts, trail, has_tools=bool(request.tools))
 
@@ -127,8 +132,14 @@ def _marked(
 def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
     """How many characters of `text` a render of the messages before `index` shares with it; None if refused."""
     shorter = replace(request, messages=request.messages[:index], add_generation_prompt=False)
+    shown = _shown_of(shorter, template, limits)
+    return None if shown is None else common_prefix(text, shown)
+
+
+def _shown_of(request: Request, template: TemplateSource, limits: Limits) -> str | None:
+    """The prompt of another request; None if the template refuses it."""
     try:
-        return common_prefix(text, render_plain(template.text, shorter, name=template.source, limits=limits))
+        return render_plain(template.text, request, name=template.source, limits=limits)
     except TemplateError:
         return None
 
@@ -201,9 +212,10 @@ def _doubts(
     ownership: Ownership,
     reason: str | None,
     unmarked: Sequence[str],
+    render: Callable[[Request], str | None] | None,
 ) -> Doubts:
     found: dict[int, str] = dict.fromkeys(ownership.unclear, "owner-unclear")
-    for index in lost_messages(text, request, unmarked):
+    for index in lost_messages(text, request, unmarked, render):
         found[index] = "origin-lost"
     for run in misplaced_runs(text, request):
         if run.origin.message is not None:

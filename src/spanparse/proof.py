@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import copy
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import Origin, Path, Run
 from spanparse.rendering.render import Request
+
+_MOST_RENDERS: Final = 16
+"""How many messages are looked at one by one."""
 
 
 def transfer(marked: Marked, plain: str) -> Marked:
@@ -71,19 +77,75 @@ def misplaced_runs(text: Marked, request: Request) -> list[Run]:
     return wrong
 
 
-def lost_messages(text: Marked, request: Request, unmarked: Sequence[str]) -> list[int]:
-    """Messages whose content stands in text that lost its marks on the way, so that their spans cannot be told."""
+def lost_messages(
+    text: Marked, request: Request, unmarked: Sequence[str], render: Callable[[Request], str | None] | None
+) -> list[int]:
+    """Messages of which something stands in text that lost its marks on the way, so that their spans cannot be told.
+
+    Asked after is what no run shows: contents, and names and arguments of calls. It is lost if it stands in a stretch
+    of `unmarked`, or if the prompt is another with a letter of it changed. `render` gives that prompt, None if the
+    template refuses it; without `render` only the stretches tell.
+    """
     if not unmarked:
         return []
-    shown = {run.origin.path[1] for run in text._runs if not run.origin.literal and run.origin.message is not None}
-    lost = []
-    for index, message in enumerate(request.messages):
-        content = message.get("content")
-        if index in shown or not isinstance(content, str) or not content.strip():
-            continue
-        if any(content.strip() in stretch for stretch in unmarked):
-            lost.append(index)
-    return lost
+    paths = [run.origin.path for run in text._runs if not run.origin.literal and run.origin.message is not None]
+    shown = {*(path[:3] for path in paths), *(path[:6] for path in paths)}
+    hidden = {
+        index: fields
+        for index, message in enumerate(request.messages)
+        if (fields := [(path, value) for path, value in _sayings(index, message) if path not in shown])
+    }
+    lost = [
+        index
+        for index, fields in hidden.items()
+        if any(isinstance(v, str) and v.strip() in stretch for _, v in fields for stretch in unmarked)
+    ]
+    suspects = {index: fields for index, fields in hidden.items() if index not in lost}
+    if render is None or not suspects or not _shows(text, request, suspects, render):
+        return lost
+    few = len(suspects) <= _MOST_RENDERS
+    return [*lost, *(i for i in suspects if not few or _shows(text, request, {i: suspects[i]}, render))]
+
+
+def _sayings(index: int, message: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """What message `index` says: its content, and the names and arguments of its calls, if there are words in them."""
+    fields: list[tuple[Path, Any]] = [(("messages", index, "content"), message.get("content"))]
+    calls = message.get("tool_calls")
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            place = ("messages", index, "tool_calls", number, "function")
+            fields += [((*place, name), function.get(name)) for name in ("name", "arguments")]
+    return ((path, value) for path, value in fields if _changed(value) != value)
+
+
+def _shows(
+    text: str, request: Request, fields: Mapping[int, list[tuple[Path, Any]]], render: Callable[[Request], str | None]
+) -> bool:
+    """Whether the prompt depends on the letters of these fields of messages."""
+    messages = list(request.messages)
+    for index, found in fields.items():
+        message = copy.deepcopy(messages[index])
+        for path, value in found:
+            container: Any = message
+            for step in path[2:-1]:
+                container = container[step]
+            container[path[-1]] = _changed(value)
+        messages[index] = message
+    changed = render(replace(request, messages=messages))
+    return changed is None or changed != text
+
+
+def _changed(value: Any) -> Any:
+    """`value` with the last letter of each text in it made another one, on which little but what is shown depends."""
+    if isinstance(value, str):
+        at = next((at for at in range(len(value) - 1, -1, -1) if value[at] in string.ascii_letters), None)
+        if at is None:
+            return value
+        return value[:at] + ("x" if value[at] != "x" else "y") + value[at + 1 :]
+    if isinstance(value, dict):
+        return {key: _changed(item) if key != "type" else item for key, item in value.items()}
+    return [_changed(item) for item in value] if isinstance(value, list) else value
 
 
 def _lookup(request: Request, path: Path) -> Any:

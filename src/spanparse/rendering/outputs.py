@@ -51,7 +51,7 @@ def assembled(outputs: Sequence[Any], lost: list[str], expect: Callable[[int], o
             current = output[0]
             continue
         else:
-            parts = output if kind is tuple else (output if kind is Marked else str(output),)
+            parts = output if kind is tuple else (output if kind is Marked else Marked(output),)
             for run in _runs_of_sum(parts, at, current, called_for, lost):
                 origin = run[2]
                 if not origin[1]:
