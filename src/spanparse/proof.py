@@ -95,11 +95,8 @@ def lost_messages(
         for index, message in enumerate(request.messages)
         if (fields := [(path, value) for path, value in _sayings(index, message) if path not in shown])
     }
-    lost = [
-        index
-        for index, fields in hidden.items()
-        if any(isinstance(v, str) and v.strip() in stretch for _, v in fields for stretch in unmarked)
-    ]
+    stretches = "\0".join(unmarked)
+    lost = [i for i, fields in hidden.items() if any(isinstance(v, str) and v.strip() in stretches for _, v in fields)]
     suspects = {index: fields for index, fields in hidden.items() if index not in lost}
     if render is None or not suspects or not _shows(text, request, suspects, render):
         return lost

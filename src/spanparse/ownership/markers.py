@@ -133,6 +133,7 @@ def markers_of(starts: frozenset[str]) -> tuple[str, ...]:
     return tuple(start for start in starts if CONTROL.match(start))
 
 
+@lru_cache(maxsize=16_384)
 def names_role(marker: str, *roles: str) -> bool:
     """Whether a marker ends with the name of one of `roles`, fillers aside: `<|hy_User|>`, `<|SYSTEM_TOKEN|>`."""
     words = _words(marker)

@@ -39,8 +39,9 @@ def other_uses(template: nodes.Node) -> Iterator[nodes.Name]:
     """The places in `template` where the switch may do more than add the text that stands directly under it.
 
     An `else`, a negation or an assignment may take text away as well, or add some elsewhere, and so may what is set
-    under the switch and read elsewhere; what a switch adds that is asked for there takes a second render to tell. A
-    default for a caller that does not pass the switch is no such use.
+    under the switch and read elsewhere; a value that is put out first under it may be a message's. What a switch adds
+    that is asked for there takes a second render to tell. A default for a caller that does not pass the switch is no
+    such use.
     """
     yield from _uses(template, template)
 
@@ -50,7 +51,8 @@ def _uses(node: nodes.Node, template: nodes.Node) -> Iterator[nodes.Name]:
     if isinstance(node, nodes.If):
         if _is_default(node):
             return
-        if asks_for_generation(node.test) and not node.elif_ and not node.else_ and not _leaks(node.body, template):
+        adds = asks_for_generation(node.test) and not node.elif_ and not node.else_
+        if adds and not _leaks(node.body, template) and not _begins_with_value(node.body):
             children = iter(node.body)
     if isinstance(node, nodes.CondExpr) and asks_for_generation(node.test) and _is_empty(node.expr2):
         children = iter((node.expr1,))
@@ -69,6 +71,34 @@ def _leaks(body: list[nodes.Node], template: nodes.Node) -> bool:
     inside = [name.name for node in body for name in within(node, nodes.Name) if name.ctx == "load"]
     everywhere = [name.name for name in template.find_all(nodes.Name) if name.ctx == "load"] if names else []
     return any(everywhere.count(name) > inside.count(name) for name in names)
+
+
+def _begins_with_value(body: list[nodes.Node]) -> bool:
+    """Whether what `body` puts out may begin with a value that stands somewhere in the request."""
+    for node in body:
+        if isinstance(node, nodes.If) and any(map(_begins_with_value, (node.body, node.else_))):
+            return True
+        for child in node.nodes if isinstance(node, nodes.Output) else ():
+            first = _first_of(child)
+            if isinstance(first, nodes.TemplateData):
+                if first.data.strip():
+                    return False
+            elif not (isinstance(first, nodes.Const) and not str(first.value).strip()):
+                return isinstance(first, (nodes.Name, nodes.Getattr, nodes.Getitem))
+    return False
+
+
+def _first_of(node: nodes.Node) -> nodes.Node:
+    """What a text that `node` gives begins with, filters aside."""
+    while True:
+        if isinstance(node, nodes.Add):
+            node = node.left
+        elif isinstance(node, nodes.Concat):
+            node = node.nodes[0]
+        elif isinstance(node, nodes.Filter) and node.node is not None:
+            node = node.node
+        else:
+            return node
 
 
 def _is_empty(node: nodes.Node | None) -> bool:

@@ -136,3 +136,20 @@ def test_a_header_that_stands_there_without_the_switch_is_not_in_it() -> None:
     assert prompt(rendering) == "<|answer|>"
     last = rendering.messages[-1].pieces[-1]
     assert rendering.text[last.start : last.end] == "<|user|>so<|end|><|start|><|assistant|>"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "{{ messages[-1].content }}:",
+        "{{ messages[-1].content | trim ~ ':' }}",
+        "{% if true %}{{ '' }}{{ messages[0]['role'] + ':' }}{% endif %}",
+        "{{ messages | length }}<|assistant|>",
+    ],
+)
+def test_it_may_begin_with_what_a_message_says(asked: str) -> None:
+    template = TURNS + "{% if add_generation_prompt %}" + asked + "{% endif %}"
+    added = rendered(template, add=True)
+    assert prompt(added) == added.text.removeprefix(rendered(template, add=False).text)
+    assert added.text.endswith(f"<|user|>so<|end|>{prompt(added)}")
+    assert added.messages[-1].pieces[-1].end == added.generation_prompt[0]  # type: ignore[index]
