@@ -15,7 +15,7 @@ CONTROL = re.compile(
     r"|\[\|[^\[\]|\s]{1,40}\|\]"
 )
 _CLOSING = re.compile(CONTROL.pattern + r"|</[^<>\s]{1,40}>|<</[A-Z]{2,30}>>|\[/[A-Z_]{2,30}\]")
-_SPACED_CLOSING = re.compile(rf"\s*({_CLOSING.pattern})")
+SPACED_CLOSING = re.compile(rf"\s*({_CLOSING.pattern})")
 _OPENING = re.compile(CONTROL.pattern + r"|<[^<>\s/]{1,40}>|<<[A-Z]{2,30}>>")
 _END = re.compile(r"(?<![a-z])end(?![a-z])|end_?of|eot(?![a-z])|eos(?![a-z])|eom(?![a-z])|/", re.IGNORECASE)
 _BEGIN = re.compile(r"begin|start|bos|<s>", re.IGNORECASE)
@@ -190,6 +190,13 @@ def brackets_end(text: str, start: int, end: int) -> int:
     return found.end() if found else start
 
 
+def closers_end(text: str, begin: int, end: int) -> int:
+    """Where the markers that close something end which stand at `begin`, with the white space around them."""
+    while (found := SPACED_CLOSING.match(text, begin, end)) and is_closing(found[1]):
+        begin = found.end()
+    return end if text[begin:end].isspace() else begin
+
+
 def ending_run(text: str, start: int, end: int) -> int:
     """Where the last markers in [start, end) begin that end a turn, white space between them aside; `end` without any.
 
@@ -331,7 +338,7 @@ class Openers:
         """
         at = start
         while (
-            (found := _SPACED_CLOSING.match(self._text, at, end))
+            (found := SPACED_CLOSING.match(self._text, at, end))
             and is_closing(found[1])
             and (self.opens(found[1]) if _name(found[1]) else turns)
         ):

@@ -29,7 +29,9 @@ from spanparse.ownership.markers import (
     CONTROL,
     ROLE_WORD,
     ROLES,
+    SPACED_CLOSING,
     Openers,
+    closers_end,
     ends_turn,
     has_words,
     is_closing,
@@ -41,6 +43,7 @@ from spanparse.ownership.markers import (
     names_role,
 )
 from spanparse.ownership.pieces import Begin, Ownership, Pieces, begins_of, with_characters
+from spanparse.ownership.roles import claim_roles
 from spanparse.ownership.segments import (
     GENERATION_PROMPT,
     PREAMBLE,
@@ -57,7 +60,6 @@ from spanparse.ownership.stretches import Stretches
 _JOINED = re.compile(f"(?:{CONTROL.pattern})+")
 # So do markers and a role in front of plain words.
 _HEADER = re.compile(rf"(?:{CONTROL.pattern}|{ROLE_WORD.pattern}|\s)+", re.IGNORECASE)
-_CLOSING = re.compile(rf"\s*({CONTROL.pattern}|</[^<>\s]{{1,40}}>|<</[A-Z]{{2,30}}>>|\[/[A-Z_]{{2,30}}\])")
 _BLOCK = re.compile(r"\s*\[([A-Z_]{2,30})\]")
 
 
@@ -184,6 +186,8 @@ class Settlement:
         # Where no message stands inside another, there is nothing to sort out between the two.
         nested = fall(owners)
         if nested:
+            segments = claim_roles(text, segments)
+            owners = [*map(get_owner, segments)]
             _claim_set_aside(segments, owners)
             lend_between(text, segments)
             transfer_headers(segments)
@@ -213,7 +217,7 @@ class Settlement:
         border = self._shown_without(right.owner) if right.owner > left.owner else None
         if border is None or not gap[0].start <= border <= gap[-1].end:
             between = self._text[gap[0].start : gap[-1].end]
-            if between.strip() and _closing_end(between, 0, len(between)) == len(between):
+            if between.strip() and closers_end(between, 0, len(between)) == len(between):
                 return _owned(gap, left.owner)
             self.unclear.update((left.owner, right.owner))
             return _owned(gap, left.owner)
@@ -273,7 +277,7 @@ def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:
     Nothing but what ends the turn before stands in front of them, at the end of `left` or from `begin` on, and
     something does: what is said behind a text that goes on belongs to it.
     """
-    first = _closing_end(text, begin, border)
+    first = closers_end(text, begin, border)
     if first == begin and not (left.is_own and _ends_with_closing(text[left.start : left.end].rstrip())):
         return border
     at, blocks = first, border
@@ -286,15 +290,8 @@ def _blocks_begin(text: str, left: Segment, begin: int, border: int) -> int:
     return border if text[at:border].strip() else blocks
 
 
-def _closing_end(text: str, begin: int, end: int) -> int:
-    """Where the markers that close something end which stand at `begin`, with the white space around them."""
-    while (found := _CLOSING.match(text, begin, end)) and is_closing(found[1]):
-        begin = found.end()
-    return end if text[begin:end].isspace() else begin
-
-
 def _ends_with_closing(text: str) -> bool:
-    return any(found.end() == len(text) and is_closing(found[1]) for found in _CLOSING.finditer(text))
+    return any(found.end() == len(text) and is_closing(found[1]) for found in SPACED_CLOSING.finditer(text))
 
 
 def _leads_to(text: str, border: int, right: Segment, starts: frozenset[str]) -> bool:

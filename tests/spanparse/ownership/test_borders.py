@@ -540,3 +540,35 @@ def test_what_closes_a_turn_is_the_last_message_s_also_if_an_empty_text_stands_i
     )
     called = {**CALLS[1], "name": "look"}
     assert [owner for owner, _ in owners(template, [CALLS[0], called, CALLS[2]])] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"), [("<|im_start|>", "\n"), ("<|", "|>"), ("[", "]"), ("<turn|", ">"), ("### ", ":\n")]
+)
+@pytest.mark.parametrize("role", ["loop.nextitem.role", "messages[loop.index].role"])
+def test_a_header_with_the_next_messages_role_at_the_end_of_a_turn_is_the_next_ones(
+    before: str, behind: str, role: str
+) -> None:
+    template = (
+        "{% for m in messages %}{% if loop.first %}BEFORE{{ m.role }}BEHIND{% endif %}{{ m.content }}<|im_end|>\n"
+        "{% if not loop.last %}BEFORE{{ ROLE }}BEHIND{% endif %}{% endfor %}"
+    )
+    for name, text in (("BEFORE", before), ("BEHIND", behind), ("ROLE", role)):
+        template = template.replace(name, text)
+    assert owners(template, CHAT) == [
+        (index, f"{before}{m['role']}{behind}{m['content']}<|im_end|>\n") for index, m in enumerate(CHAT)
+    ]
+
+
+@pytest.mark.parametrize(("before", "behind"), [("</", ">"), ("[/", "]"), ("<|end_", "|>")])
+@pytest.mark.parametrize("role", ["loop.previtem.role", "messages[loop.index0 - 1].role"])
+def test_a_closer_with_the_role_of_the_message_before_is_that_messages(before: str, behind: str, role: str) -> None:
+    template = (
+        "{% for m in messages %}{% if not loop.first %}" + before + "{{ ROLE }}" + behind + "{% endif %}"
+        "<{{ m.role }}>{{ m.content }}{% endfor %}"
+    ).replace("ROLE", role)
+    found = owners(template, CHAT)
+    assert found == [
+        (index, f"<{m['role']}>{m['content']}" + (f"{before}{m['role']}{behind}" if index < 2 else ""))
+        for index, m in enumerate(CHAT)
+    ]
