@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -105,7 +104,7 @@ def lost_messages(
 
 
 def _sayings(index: int, message: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """What message `index` says: its content, and the names and arguments of its calls, if there are words in them."""
+    """What message `index` says: its content, and the names and arguments of its calls, if they are not blank."""
     fields: list[tuple[Path, Any]] = [(("messages", index, "content"), message.get("content"))]
     calls = message.get("tool_calls")
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
@@ -113,7 +112,7 @@ def _sayings(index: int, message: Mapping[str, Any]) -> Iterator[tuple[Path, Any
         if isinstance(function, dict):
             place = ("messages", index, "tool_calls", number, "function")
             fields += [((*place, name), function.get(name)) for name in ("name", "arguments")]
-    return ((path, value) for path, value in fields if _changed(value) != value)
+    return ((path, value) for path, value in fields if (value.strip() if isinstance(value, str) else value))
 
 
 def _shows(
@@ -134,12 +133,16 @@ def _shows(
 
 
 def _changed(value: Any) -> Any:
-    """`value` with the last letter of each text in it made another one, on which little but what is shown depends."""
+    """`value` with the last letter or digit of each text in it made another one, or the last character if it has none.
+
+    Little but what is shown depends on that.
+    """
     if isinstance(value, str):
-        at = next((at for at in range(len(value) - 1, -1, -1) if value[at] in string.ascii_letters), None)
-        if at is None:
+        at = next((at for at in range(len(value) - 1, -1, -1) if value[at].isalnum()), len(value) - 1)
+        if at < 0:
             return value
-        return value[:at] + ("x" if value[at] != "x" else "y") + value[at + 1 :]
+        new, other = "12" if value[at].isdigit() else "xy"
+        return value[:at] + (other if value[at] == new else new) + value[at + 1 :]
     if isinstance(value, dict):
         return {key: _changed(item) if key != "type" else item for key, item in value.items()}
     return [_changed(item) for item in value] if isinstance(value, list) else value

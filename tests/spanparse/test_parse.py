@@ -249,6 +249,13 @@ def test_content_that_lost_its_marks_beside_a_role_that_kept_them_is_not_exact(s
     assert rendering.messages[0].reason == "origin-lost"
 
 
+@pytest.mark.parametrize("content", ["你好", "42", "🙂", "Ünë", "?!"])
+def test_content_in_any_script_that_lost_its_marks_is_not_exact(content: str) -> None:
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ [m.content] }}<|end|>{% endfor %}"
+    rendering = parse(source(template), [{"role": "user", "content": content}], add_generation_prompt=False)
+    assert rendering.messages[0].reason == "origin-lost"
+
+
 @pytest.mark.parametrize("shown", ["", "{{ loop.index }}", "{{ m.content | length }}", "{{ m.content == 'x' }}"])
 def test_content_of_which_no_letter_is_shown_is_dropped_and_exact(shown: str) -> None:
     template = "{% for m in messages %}<|{{ m.role }}|>" + shown + "<|end|>{% endfor %}"
