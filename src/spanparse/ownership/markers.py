@@ -191,10 +191,11 @@ def brackets_end(text: str, start: int, end: int) -> int:
 
 
 def closers_end(text: str, begin: int, end: int) -> int:
-    """Where the markers that close something end which stand at `begin`, with the white space around them."""
-    while (found := SPACED_CLOSING.match(text, begin, end)) and is_closing(found[1]):
-        begin = found.end()
-    return end if text[begin:end].isspace() else begin
+    """Where the markers that close something end which stand at `begin`, with the white space behind; else `begin`."""
+    at = begin
+    while (found := SPACED_CLOSING.match(text, at, end)) and is_closing(found[1]):
+        at = found.end()
+    return at if at == begin else end - len(text[at:end].lstrip())
 
 
 def ending_run(text: str, start: int, end: int) -> int:

@@ -217,7 +217,7 @@ class Settlement:
         border = self._shown_without(right.owner) if right.owner > left.owner else None
         if border is None or not gap[0].start <= border <= gap[-1].end:
             between = self._text[gap[0].start : gap[-1].end]
-            if between.strip() and closers_end(between, 0, len(between)) == len(between):
+            if closers_end(between, 0, len(between)) == len(between):
                 return _owned(gap, left.owner)
             self.unclear.update((left.owner, right.owner))
             return _owned(gap, left.owner)

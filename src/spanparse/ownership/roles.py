@@ -21,53 +21,56 @@ def claim_roles(text: str, segments: list[Segment]) -> list[Segment]:
     claimed: list[Segment] = []
     at = 0
     while at < len(segments):
-        segment = segments[at]
-        if 0 < at < len(segments) - 1 and not segment.origin.literal and segment.origin.path[-1] == "role":
-            around, owner = _around(segments, at), segment.owner
-            if around is not None and owner is not None and claimed:
-                behind = _header(text, claimed, segments, at, around) if owner > around else None
-                if behind is None and owner < around:
-                    behind = _closer(text, claimed, segments, at, around)
-                if behind is not None:
-                    at = behind
-                    continue
-        claimed.append(segment)
-        at += 1
+        behind = _claim(text, claimed, segments, at) if _is_foreign(segments, at) else None
+        if behind is None:
+            claimed.append(segments[at])
+        at = behind or at + 1
     return claimed
 
 
-def _around(segments: Sequence[Segment], place: int) -> int | None:
-    """Whose words stand on both sides of the role at `place`, if they are another message's."""
+def _is_foreign(segments: Sequence[Segment], place: int) -> bool:
+    """Whether a role stands at `place` with another message's words on both sides."""
+    segment = segments[place]
+    if segment.origin.literal or segment.origin.path[-1] != "role" or not 0 < place < len(segments) - 1:
+        return False
     before, after = segments[place - 1], segments[place + 1]
-    if not (before.is_own and after.is_own) or before.owner != after.owner or before.owner == segments[place].owner:
+    return before.is_own and after.is_own and before.owner == after.owner != segment.owner
+
+
+def _claim(text: str, claimed: list[Segment], segments: list[Segment], place: int) -> int | None:
+    """Gives what belongs to the role at `place` to its message; the place behind that, None if nothing does."""
+    owner, around = segments[place].owner, claimed[-1].owner
+    if owner is None or around is None or around < 0:
         return None
-    return before.owner if before.owner is not None and before.owner >= 0 else None
+    if owner > around:
+        return _header(text, claimed, segments, place, around, owner)
+    return _closer(text, claimed, segments, place, around, owner)
 
 
-def _header(text: str, claimed: list[Segment], segments: list[Segment], place: int, around: int) -> int | None:
-    """Gives the header that holds the role at `place` to its message, if nothing else stands in front of that."""
-    owner = segments[place].owner
+def _header(
+    text: str, claimed: list[Segment], segments: list[Segment], place: int, around: int, owner: int
+) -> int | None:
+    """Gives the header that holds the role at `place` to its `owner`, if nothing else stands in front of that."""
     behind = place + 1
     while behind < len(segments) and segments[behind].owner == around and segments[behind].is_own:
         behind += 1
-    if owner is None or behind == len(segments) or segments[behind].owner != owner:
+    if behind == len(segments) or segments[behind].owner != owner:
         return None
     front = claimed.pop()
-    border = closers_end(text, front.start, front.end)
-    while front.start < border < front.end and text[border].isspace():
-        border += 1
-    claimed += split_at([front], border, around, owner)
+    claimed += split_at([front], closers_end(text, front.start, front.end), around, owner)
     for segment in segments[place:behind]:
         segment.owner = owner
     claimed += segments[place:behind]
     return behind
 
 
-def _closer(text: str, claimed: list[Segment], segments: list[Segment], place: int, around: int) -> int | None:
-    """Gives the marker that holds the role at `place` to its message, if that ends there and the marker closes it."""
-    owner, front, after = segments[place].owner, claimed[-1], segments[place + 1]
+def _closer(
+    text: str, claimed: list[Segment], segments: list[Segment], place: int, around: int, owner: int
+) -> int | None:
+    """Gives the marker that holds the role at `place` to its `owner`, if that ends there and the marker closes it."""
+    front, after = claimed[-1], segments[place + 1]
     brackets = _BRACKETS.match(text, after.start, after.end)
-    if owner is None or brackets is None or len(claimed) < 2 or claimed[-2].owner != owner:
+    if brackets is None or len(claimed) < 2 or claimed[-2].owner != owner:
         return None
     if not is_closing(text[front.start : brackets.end()].strip()):
         return None
