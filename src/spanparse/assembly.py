@@ -15,12 +15,11 @@ from spanparse.ownership.parts import preamble_parts, prompt_parts
 from spanparse.ownership.pieces import Ownership, Pieces
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE
 from spanparse.ownership.turns import Turns, find_turns
-from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
+from spanparse.spans import LEADING_ROLES, Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
 from spanparse.trail import Marking, Trail, messages_changed, pieces_kept
 
 _new = tuple.__new__
 _START: Final = itemgetter(0)
-_LEADING: Final = ("system", "developer")
 _BARRIERS: Final[Mapping[str, BarrierKind]] = {
     "system": "system_start",
     "developer": "developer_start",
@@ -154,14 +153,14 @@ def _system_end(
         if owner == PREAMBLE:
             shown = any(part.kind != "bos" for part in preamble.parts)
         else:
-            shown = owner >= 0 and messages[owner].role in _LEADING
+            shown = owner >= 0 and messages[owner].role in LEADING_ROLES
             if not shown:
                 break
         if shown:
             end = ranges[place].end
     ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
     for message in messages:
-        if message.role not in _LEADING:
+        if message.role not in LEADING_ROLES:
             break
         ends.append(message.end or 0)
     return max((*ends, end or 0)) or None

@@ -37,6 +37,9 @@ BarrierKind = Literal[
     "preamble",
 ]
 
+LEADING_ROLES: Final = ("system", "developer")
+"""Roles of the texts that stand in front of a conversation."""
+
 
 class Piece(NamedTuple):
     """One contiguous stretch of text, [start, end) in characters."""

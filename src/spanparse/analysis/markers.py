@@ -11,12 +11,11 @@ from spanparse.analysis.findings import GenerationPrompt, RoleMarkers
 from spanparse.analysis.probes import CALLS, KEYS, ONE_USER, ORDINARY, WITH_SYSTEM, anonymous
 from spanparse.analysis.trials import Trials
 from spanparse.ownership.markers import thought_in
-from spanparse.spans import MessageSpan, Part, Piece, Rendering
+from spanparse.spans import LEADING_ROLES, MessageSpan, Part, Piece, Rendering
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _FIELDS: Final = frozenset({"content", "tool_result", "reasoning", "media"})
 _MOST_VARIANTS: Final = 6
-_LEADING: Final = ("system", "developer")
 _ORDINARY: Final = frozenset(probe.shape for probe in ORDINARY)
 
 
@@ -32,7 +31,7 @@ def role_markers(trials: Trials) -> tuple[RoleMarkers, ...]:
     for role, spans in shown.items():
         if spans:
             # Developer messages are mostly written as system messages are; everybody else must be told apart.
-            twins = _LEADING if role in _LEADING else (role,)
+            twins = LEADING_ROLES if role in LEADING_ROLES else (role,)
             foreign = [text for other, texts in headers.items() if other not in twins for text in texts]
             start = _always_closes(headers[role]) or common_text(headers[role], foreign)
             ends = [edge.text for edge in _edges(spans, "trailer")]
@@ -64,7 +63,7 @@ def _shown(tried: Mapping[str, Rendering], role: str) -> list[tuple[Rendering, M
     """
     every = [(shape, r, span) for shape, r in tried.items() for span in r.messages if span.role == role and span.pieces]
     ordinary = [(r, span) for shape, r, span in every if shape in _ORDINARY]
-    return ordinary if ordinary and role not in _LEADING else [(r, span) for _, r, span in every]
+    return ordinary if ordinary and role not in LEADING_ROLES else [(r, span) for _, r, span in every]
 
 
 class _Edge(NamedTuple):

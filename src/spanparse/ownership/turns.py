@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from spanparse.ownership.markers import RESULT_ROLES, has_marker, names_role, turns_end
 from spanparse.ownership.pieces import Pieces
 from spanparse.ownership.segments import Segment, lead_end
-
-_LEADING: Final = frozenset({"system", "developer"})
+from spanparse.spans import LEADING_ROLES
 
 
 class Turns(NamedTuple):
@@ -63,7 +62,9 @@ def find_turns(
         ends.append(ends_turn(like))
     markers = first
     opened = {
-        at for at in range(1, len(shown)) if roles[owners[at - 1]] in _LEADING and _goes_on(text, pieces[shown[at - 1]])
+        at
+        for at in range(1, len(shown))
+        if roles[owners[at - 1]] in LEADING_ROLES and _goes_on(text, pieces[shown[at - 1]])
     }
     while True:
         # A marker in front of a tool call may be the call's: only if it names the role, it shows that this has one.

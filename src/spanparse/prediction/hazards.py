@@ -17,6 +17,7 @@ from spanparse.prediction.remedies import counts
 from spanparse.prediction.renderer import Renderer
 from spanparse.proof import common_prefix
 from spanparse.rendering.render import Message, Tool
+from spanparse.spans import LEADING_ROLES
 
 _CLOCK: Final = "strftime_now"
 # One that shows in whatever part of the date a template prints.
@@ -31,7 +32,6 @@ _STAMP: Final = re.compile(
 )
 # Many lines that hold a date are fixed (opening hours, a release); these words say that it is that of the request.
 _NOW: Final = re.compile(r"\b(?:now|currently|current|today|session|request|timestamp|as of)\b", re.IGNORECASE)
-_LEADING: Final = ("system", "developer")
 # A longer one is no line that could be moved by itself: the whole text, in a template's or client's one paragraph.
 _LONGEST_LINE: Final = 300
 _QUOTED: Final = 100
@@ -147,7 +147,7 @@ def _hazard(name: HazardName, what: str, places: Places, text: str, following: s
 def _volatile_lines(messages: list[Message]) -> Iterator[_Line]:
     for index, message in enumerate(messages):
         content = message.get("content")
-        if message.get("role") not in _LEADING or not isinstance(content, str):
+        if message.get("role") not in LEADING_ROLES or not isinstance(content, str):
             continue
         for stamp in _STAMP.finditer(content):
             start = content.rfind("\n", 0, stamp.start()) + 1

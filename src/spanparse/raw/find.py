@@ -11,12 +11,11 @@ from spanparse.ownership.parts import prompt_parts
 from spanparse.raw.delimiters import Delimiters, delimiters_of
 from spanparse.raw.inside import lookalikes, parts_of
 from spanparse.raw.turns import Turn, find_turns
-from spanparse.spans import Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.spans import LEADING_ROLES, Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
 
 REASON: Final = "raw-text"
 """Why no span found in a rendered text is exact."""
 
-_LEADING: Final = ("system", "developer")
 _KINDS: Final[dict[str, BarrierKind]] = {
     "system": "system_start",
     "developer": "developer_start",
@@ -108,12 +107,12 @@ def _order(turns: Sequence[Turn], calls: Sequence[bool], analysis: Analysis) -> 
         found = []
         if turn.role == before and turn.role in ("user", "assistant"):
             found.append(f"second {turn.role} message in a row: the one before may quote a marker")
-        if turn.role in _LEADING and opened:
+        if turn.role in LEADING_ROLES and opened:
             found.append(f"{turn.role} message in the middle: the one before may quote a marker")
         if turn.role == "tool" and not called and analysis.tool_calls is not None:
             found.append("tool message without a call before it: it may be another's that quotes a marker")
         notes.append(found)
-        opened = opened or turn.role not in _LEADING
+        opened = opened or turn.role not in LEADING_ROLES
         called = calling or (called and turn.role == "tool")
         before = turn.role
     return notes
@@ -137,7 +136,7 @@ def _preamble(text: str, end: int) -> Preamble:
 def _system_end(messages: Sequence[MessageSpan]) -> int | None:
     end = None
     for message in messages:
-        if message.role not in _LEADING:
+        if message.role not in LEADING_ROLES:
             break
         end = message.end
     return end

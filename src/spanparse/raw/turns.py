@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spanparse.raw.delimiters import Delimiters
+from spanparse.spans import LEADING_ROLES
 
 _SPACE_BEHIND: Final = re.compile(r"[ \t]*\n*")
 _HEADERLESS_AFTER: Final = ("user", "tool")
-_LEADING: Final = ("system", "developer")
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ def _follower(role: str, delimiters: Delimiters) -> str | None:
     """Whose message may go on behind the end of one of `role` without a marker of its own."""
     if _goes_on(role, delimiters):
         return "assistant"
-    return "user" if role in _LEADING and "user" in delimiters.companions.get(role, frozenset()) else None
+    return "user" if role in LEADING_ROLES and "user" in delimiters.companions.get(role, frozenset()) else None
 
 
 def _finish(text: str, turn: Turn, limit: int, delimiters: Delimiters) -> Iterator[Turn]:
