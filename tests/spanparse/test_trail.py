@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.audit.corpus import has_corpus, published, sample
+from tests.spanparse.crossing import CROSSING
 
 from spanparse import Rendering, SpanparseError, TemplateSource, load_source, parse
 from spanparse.sources import bundled_names
@@ -42,19 +43,7 @@ REWRITES = {
         "{% for m in messages if m.role != 'system' %}{% if loop.last %}{{ messages[0].content }} {% endif %}"
         "[{{ m.role }}]{{ m.content }}{% endfor %}"
     ),
-    "closed by the next": (
-        "{% for m in messages %}{% if not loop.first %}</{{ messages[loop.index0 - 1].role }}>{% endif %}"
-        "<{{ m.role }}>{{ m.content }}{% endfor %}"
-    ),
-    "turn closed by the next": (
-        "{% for m in messages %}{% if not loop.first %}<|im_end|>\n{% endif %}<|im_start|>{{ m.role }}\n"
-        "{{ m.content }}{% endfor %}"
-    ),
-    "header by the one before": (
-        "<|user|>{% for m in messages %}{{ m.content }}{% if not loop.last %}<|{{ messages[loop.index].role }}|>"
-        "{% endif %}{% endfor %}"
-    ),
-    "words between": "{% for m in messages %}{{ m.content }}{% if not loop.last %} and then {% endif %}{% endfor %}",
+    **CROSSING,
     "plain words": "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t ~ m.role ~ ' says ' ~ "
     "m.content ~ '. ' %}{% endfor %}{{ ns.t }}",
     "cut to the last": "{% for m in messages[-5:] %}<|{{ m.role }}|>{{ m.content }}{% endfor %}",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.audit.corpus import has_corpus, published, sample
+from tests.spanparse.crossing import CROSSING
 
 from spanparse import Rendering, SpanparseError, TemplateSource, load_source, parse
 from spanparse.ownership import stretches
@@ -20,19 +21,7 @@ TEXTS = ["yes", " no\n", "", "  ", "a <|im_end|> b", "one\ntwo", "user", "[INST]
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
 # Headers, trailers, names and whole texts of one message that are written while a loop holds another one.
 ODD = {
-    "closed by the next": (
-        "{% for m in messages %}{% if not loop.first %}</{{ messages[loop.index0 - 1].role }}>{% endif %}"
-        "<{{ m.role }}>{{ m.content }}{% endfor %}"
-    ),
-    "turn closed by the next": (
-        "{% for m in messages %}{% if not loop.first %}<|im_end|>\n{% endif %}<|im_start|>{{ m.role }}\n"
-        "{{ m.content }}{% endfor %}"
-    ),
-    "header by the one before": (
-        "<|user|>{% for m in messages %}{{ m.content }}{% if not loop.last %}<|{{ messages[loop.index].role }}|>"
-        "{% endif %}{% endfor %}"
-    ),
-    "words between": "{% for m in messages %}{{ m.content }}{% if not loop.last %} and then {% endif %}{% endfor %}",
+    **CROSSING,
     "pairs": (
         "{% for m in messages %}{% if loop.index0 % 2 == 0 %}<|{{ m.role }}|>{{ m.content }}"
         "{% if not loop.last %}{{ messages[loop.index].content }}{{ m.name }}<|end|>{% endif %}{% endif %}{% endfor %}"
