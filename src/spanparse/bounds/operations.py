@@ -60,13 +60,15 @@ class Operations:
     `steps` gives nothing, once for each loop iteration and macro call, and raises `LimitReached` after the last one.
     """
 
-    __slots__ = ("_concat", "meter", "steps")
+    __slots__ = ("_concat", "_shown", "_sought", "meter", "steps")
 
     def __init__(self, meter: Meter, concat: Callable[[Iterable[str]], str]) -> None:
         self.meter = meter
         # It refers to the meter, which must not refer to it: both are to go with the render.
         self.steps = chain.from_iterable(meter.stretches())
         self._concat = concat
+        self._sought: list[Any] = []
+        self._shown = 0
 
     # --- values that are walked to their depth ----------------------------------------------------
 
@@ -127,6 +129,23 @@ class Operations:
             return str(value)
         self.meter.expect(self.weigh(value).characters, REPR_GROWTH)
         return self.meter.keep(str(value))
+
+    def textual(self, value: Any) -> Any:
+        """What is printed of `value`, which is left as it is if it is text of any kind."""
+        return value if isinstance(value, str) else self.text(value)
+
+    def addend(self, value: Any) -> Any:
+        """`value`, which is about to be joined to what may count as HTML."""
+        if isinstance(value, str) and len(value) > BIG:
+            self.meter.expect(len(value), ESCAPE_GROWTH)
+        return value
+
+    def shown(self, value: Any) -> Any:
+        """`value`, which is about to be put out where it may be escaped."""
+        text = self.textual(value)
+        self._shown += len(text)
+        self.meter.expect(self._shown, ESCAPE_GROWTH)
+        return text
 
     def joined(self, parts: Iterable[str]) -> str:
         """The concatenation of `parts`."""
@@ -227,8 +246,35 @@ class Operations:
             self.weigh(left)
         return _COMPARE[name](left, right)
 
+    def compared(self, value: Any) -> Any:
+        """`value`, which is about to be compared."""
+        if type(value) not in FLAT:
+            self.weigh(value)
+        elif isinstance(value, str) and len(value) > BIG:
+            self.meter.charge(len(value))
+        return value
+
     def within(self, value: Any, container: Any) -> bool:
         """`value in container`."""
+        self._search(value, container)
+        return value in container
+
+    def sought(self, value: Any) -> Any:
+        """`value`, which is about to be looked for in what `searched` is given next."""
+        self._sought.append(value)
+        return value
+
+    def searched(self, container: Any) -> Any:
+        """`container`, in which the last value is about to be looked for that `sought` was given."""
+        self._search(self._sought.pop(), container)
+        return container
+
+    def scanned(self, container: Any) -> Any:
+        """`container`, in which a value that the template states is about to be looked for."""
+        self._search("", container)
+        return container
+
+    def _search(self, value: Any, container: Any) -> None:
         if isinstance(container, str):
             if len(container) > BIG:
                 self.meter.charge(len(container))
@@ -240,4 +286,3 @@ class Operations:
             self.meter.charge(len(container))
             if isinstance(value, str) and len(value) > BIG and isinstance(container, (list, tuple)):
                 self.meter.afford(len(container), len(value) >> 3)
-        return value in container

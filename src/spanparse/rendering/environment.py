@@ -7,23 +7,26 @@ and the `{% generation %}` block. `tests/` compares the two on every bundled tem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import BuiltinMethodType, MappingProxyType, MethodType
-from typing import Any, cast
+from types import BuiltinMethodType, CodeType, MappingProxyType, MethodType
+from typing import Any, Self
 
 import jinja2
+from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.filters import do_default, make_attrgetter
-from jinja2.runtime import BlockReference, Context
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from spanparse.bounds.bounded_code import LOOP_ATTRIBUTES, LimitedCodeGenerator
+from spanparse.bounds.bounded_code import LOOP_ATTRIBUTES
 from spanparse.bounds.costs import STRING_METHODS
+from spanparse.bounds.guards import GUARDS, guard, guards_of
 from spanparse.bounds.limits import LimitReached
 from spanparse.bounds.macro_code import ChatMacro
+from spanparse.bounds.operations import FLAT, Operations
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json, marked_safe
 from spanparse.marks.marked import Marked, concat, runs_of
@@ -38,7 +41,7 @@ from spanparse.rendering.calls import (
     raise_exception,
     strftime_now,
 )
-from spanparse.rendering.codegen import PRINTED_FIELDS, MarkingCodeGenerator
+from spanparse.rendering.codegen import MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
@@ -50,6 +53,7 @@ MAX_TEMPLATE_CHARACTERS = 2_000_000
 _DICTS: frozenset[type] = frozenset((dict, TrackedDict))
 _DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
 _READING = frozenset(("get", "items", "keys", "values"))
+_LOOPS = frozenset((LoopContext, ChatLoop))
 
 
 class ChatNamespace(Namespace):
@@ -121,28 +125,63 @@ def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: 
     return margin + result if first else result
 
 
-class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """transformers' environment with bounded operations, and short cuts for what templates look up and call most."""
+class _Filters(dict[str, Callable[..., Any]]):
+    """The filters of a render: compiled code finds the guards among them, a template that asks for a name does not."""
 
-    code_generator_class = LimitedCodeGenerator
+    __slots__ = ("guards",)
+    guards: Mapping[str, Callable[..., Any]]
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        return self.guards[name]
+
+
+class ChatEnvironment(ImmutableSandboxedEnvironment):
+    """transformers' environment with bounded operations, and short cuts for what templates look up and call most.
+
+    What it compiles is Jinja's own code, guarded; what runs it is a copy that belongs to one render (`of_render`).
+    """
+
     context_class = RenderContext
-    text_type: type[str] = str
-    dict_type: type[dict[str, Any]] = dict
-    macro_type = ChatMacro
-    loop_type = ChatLoop
+    intercepted_binops = frozenset(("-", "*", "/", "//", "%", "**"))
+    intercepted_unops = frozenset(("-",))
+    operations: Operations
+    steps: Iterator[None]
 
     def __init__(
         self, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({"tojson": marked_json.dump_plain})
     ) -> None:
         extensions = [GenerationBlock, TokenLimit, loopcontrols]
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0)
+        # The guards are of use where they stand.
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, cache_size=0, optimized=False)
         everything = {**self.filters, **filters}
-        self.filters = {name: bounded_filter(name, function) for name, function in everything.items()}
+        self._bounded = {name: bounded_filter(name, function) for name, function in everything.items()}
+        self.filters = {**self._bounded, **GUARDS}
         tests: Mapping[str, Any] = self.tests
         self.tests = {name: bounded_test(name, test) for name, test in tests.items()}
         self.tests.update(filter=is_filter, test=is_test)
         self.globals.update(raise_exception=raise_exception, strftime_now=strftime_now, lipsum=lipsum)
         self.globals.update(dict=ChatDict(), namespace=ChatNamespace)
+
+    def tree(self, text: str) -> nodes.Template:
+        """The syntax tree that is compiled."""
+        return guard(self.parse(text))
+
+    def of_render(self, operations: Operations) -> Self:
+        """This environment as one render sees it: its filters hold the guards, for compiled code alone."""
+        environment = object.__new__(type(self))
+        environment.__dict__.update(self.__dict__)
+        environment.operations = operations
+        environment.steps = operations.steps
+        environment.concat = operations.joined  # type: ignore[method-assign]
+        environment.filters = _Filters(self._bounded)
+        environment.filters.guards = guards_of(operations)
+        return environment
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        return self.operations.operate(operator, left, right)
+
+    def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
+        return self.operations.meter.keep(super().call_unop(context, operator, arg))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`obj.attribute` under the sandbox's rules, which need not be asked where their answer is known.
@@ -160,7 +199,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             value = object.__getattribute__(obj, "_Namespace__attrs").get(attribute, missing)
             if value is not missing and not callable(value):
                 return value
-        if (kind is ChatLoop and attribute in LOOP_ATTRIBUTES) or (
+        if (kind in _LOOPS and attribute in LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):
             return getattr(obj, attribute)
@@ -173,6 +212,8 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             if argument not in _DICT_ATTRIBUTES:
                 return self.undefined(obj=obj, name=argument)
+        elif type(argument) not in FLAT:
+            self.operations.walk(argument)
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -184,11 +225,11 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         The sandbox need not be asked about macros, nor about methods of built-in types that it has let a template have.
         """
         kind = type(__obj)
-        if kind is ChatMacro:
+        if kind is Macro or kind is ChatMacro:
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
             return __obj(__context.eval_ctx, *args, **kwargs)
-        operations = cast("RenderContext", __context).operations
+        operations = __self.operations
         if kind is BuiltinMethodType or (
             kind is MethodType and isinstance(__obj.__self__, (str, type, ChatDict, TrackedDict))
         ):
@@ -197,7 +238,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             return bounded_method(operations, __obj, args, kwargs)
         if kind is BlockReference:
             return bounded_block(operations, __obj)
-        if kind is MethodType and isinstance(__obj.__self__, ChatLoop):
+        if kind is MethodType and isinstance(__obj.__self__, LoopContext):
             operations.weigh(args)
         elif kind is ChatDict or __obj is ChatNamespace:
             bound_pairs(operations, args)
@@ -225,9 +266,10 @@ class MarkingEnvironment(ChatEnvironment):
     """The same environment for a marked render: every way of joining texts is one that keeps marks."""
 
     code_generator_class = MarkingCodeGenerator
+    macro_type = ChatMacro
+    loop_type = ChatLoop
     text_type = Marked
     generation_origin = GENERATION
-    concat = staticmethod(concat)
     dict_type = TrackedDict
     known_types = frozenset((Marked, TrackedDict, TrackedList))
     origin_type = Origin
@@ -248,6 +290,9 @@ class MarkingEnvironment(ChatEnvironment):
         )
         self.globals["strftime_now"] = _marked_strftime_now
 
+    def tree(self, text: str) -> nodes.Template:
+        return self.parse(text)
+
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return super().is_safe_attribute(obj, attr, value) and not _is_ours(obj, attr)
 
@@ -267,11 +312,24 @@ _MARKING = MarkingEnvironment()
 
 
 @lru_cache(maxsize=256)
-def _compile(text: str, marking: bool) -> jinja2.Template:
-    return (_MARKING if marking else _PLAIN).from_string(text)
+def _compile(text: str, marking: bool) -> CodeType:
+    environment = _MARKING if marking else _PLAIN
+    return environment.compile(environment.tree(text))
 
 
-def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
+def load(code: CodeType, operations: Operations, *, marking: bool) -> dict[str, Any]:
+    """The names that a compiled template defines, for one render: `root`, `blocks`, and the `environment` they run in.
+
+    Its functions refer to this dict, which is to be cleared behind the render.
+    """
+    environment = (_MARKING if marking else _PLAIN).of_render(operations)
+    # As `Template.from_code` does it.
+    names: dict[str, Any] = {"environment": environment, "__file__": code.co_filename}
+    exec(code, names)
+    return names
+
+
+def compile_template(text: str, name: str, *, marking: bool) -> CodeType:
     """The compiled template, from a cache keyed by its text.
 
     Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long; `name` goes into the error.
@@ -292,11 +350,6 @@ def compile_template(text: str, name: str, *, marking: bool) -> jinja2.Template:
         raise kind(name, f"cannot be compiled: {error.msg}") from error
     except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
-
-
-def printed_fields(template: jinja2.Template) -> tuple[str, ...]:
-    """The fields that a template compiled for marks may print, of whatever it looks them up in."""
-    return template.root_render_func.__globals__[PRINTED_FIELDS]  # type: ignore[no-any-return]
 
 
 def variables_read(text: str, name: str) -> frozenset[str]:

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import jinja2
+from jinja2.runtime import new_context
 
 from spanparse.bounds.limits import LimitReached, Limits, Meter
 from spanparse.bounds.operations import Operations
 from spanparse.errors import TemplateLimit, TemplateRefused
-from spanparse.marks.marked import Marked
+from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE
 from spanparse.marks.place import request_place
 from spanparse.marks.tracked import TrackedList, track, track_list, track_message
+from spanparse.rendering.codegen import PRINTED_FIELDS
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.cursor import Cursor, Findings
-from spanparse.rendering.environment import compile_template, printed_fields
+from spanparse.rendering.environment import compile_template, load
 from spanparse.rendering.outputs import assembled
 
 Message = dict[str, Any]
@@ -118,20 +120,22 @@ def _run(
 ) -> _Text:
     """Render with marks if there are `findings` to be made, which `joined` goes on with."""
     marking = findings is not None
-    template = compile_template(text, name, marking=marking)
+    code = compile_template(text, name, marking=marking)
     out: list[Any] = [NOWHERE] if marking else []
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
-    operations = Operations(meter, template.environment.concat)
+    operations = Operations(meter, concat if marking else "".join)
     cursor = Cursor(operations, findings or Findings(), detailed=detailed)
-    variables = _marked_variables(request, printed_fields(template)) if marking else _variables(request)
+    template = load(code, operations, marking=marking)
+    variables = _marked_variables(request, template[PRINTED_FIELDS]) if marking else _variables(request)
     try:
-        context = template.new_context(variables)
+        environment = template["environment"]
+        context = new_context(environment, None, template["blocks"], variables, globals=environment.globals)
         assert isinstance(context, RenderContext)
         context.cursor = cursor
         context.operations = operations
         context.clock = request.clock
         context.out = out
-        out.extend(template.root_render_func(context))
+        out.extend(template["root"](context))
         return joined(out, meter)
     except LimitReached as limit:
         raise TemplateLimit(name, str(limit)) from limit
@@ -144,6 +148,7 @@ def _run(
     finally:
         # A template's macros refer to each other and to all they know: it would wait for the garbage collector.
         variables["messages"].clear()
+        template.clear()
         out.clear()
 
 
