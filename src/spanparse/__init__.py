@@ -19,7 +19,7 @@ from spanparse.provenance import Provenance, Source, trace
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import Request, render_plain
 from spanparse.sources import TemplateSource, load_source
-from spanparse.spans import Barrier, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.spans import Barrier, MessageSpan, Note, Part, Piece, Preamble, Reason, Rendering
 from spanparse.stability import stable_prefix, with_stability
 
 __all__ = [
@@ -30,11 +30,13 @@ __all__ = [
     "MediaUnavailable",
     "MessageSpan",
     "MissingExtra",
+    "Note",
     "Part",
     "Piece",
     "Preamble",
     "Prediction",
     "Provenance",
+    "Reason",
     "Rendering",
     "Request",
     "Source",

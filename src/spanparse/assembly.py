@@ -15,7 +15,18 @@ from spanparse.ownership.parts import preamble_parts, prompt_parts
 from spanparse.ownership.pieces import Ownership, Pieces
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE
 from spanparse.ownership.turns import Turns, find_turns
-from spanparse.spans import LEADING_ROLES, Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
+from spanparse.spans import (
+    LEADING_ROLES,
+    Barrier,
+    BarrierKind,
+    MessageSpan,
+    Note,
+    NoteKind,
+    Piece,
+    Preamble,
+    Reason,
+    Rendering,
+)
 from spanparse.trail import Marking, Trail, messages_changed, pieces_kept
 
 _new = tuple.__new__
@@ -33,8 +44,8 @@ _BARRIERS: Final[Mapping[str, BarrierKind]] = {
 class Doubts:
     """Why spans may be wrong: a reason for all messages, or for some."""
 
-    everywhere: str | None
-    messages: Mapping[int, str]
+    everywhere: Reason | None
+    messages: Mapping[int, Reason]
 
 
 def assemble(
@@ -99,7 +110,7 @@ def _described(
         "barriers": barriers,
         "system_end": system_end,
         "caller_text": caller_text,
-        "notes": ("tools dropped",) if has_tools and not _shows_tools(ownership) else (),
+        "notes": (Note("dropped", "tools"),) if has_tools and not _shows_tools(ownership) else (),
         "generation_parts": prompt_parts(text, *generation) if generation else (),
         "_trail": new_trail,
     }
@@ -111,7 +122,7 @@ def _messages(
     order: Sequence[int],
     ranges: Sequence[Piece],
     turns: Turns,
-    displaced: Mapping[int, str],
+    displaced: Mapping[int, NoteKind],
     doubts: Doubts,
     taken: Mapping[int, MessageSpan],
 ) -> tuple[MessageSpan, ...]:
@@ -130,7 +141,7 @@ def _messages(
             index, said, places, opens_turn=index in turns.opens, closes_turn=index in turns.closes
         )
         if index in turns.merged:
-            notes = ("merged", *notes)
+            notes = (Note("merged"), *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
         mine = tuple([ranges[place] for place in places])
         messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason is None, reason, notes))

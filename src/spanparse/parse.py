@@ -23,11 +23,12 @@ from spanparse.rendering.cursor import Findings, Limits
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
-from spanparse.spans import Rendering
+from spanparse.spans import Reason, Rendering
 from spanparse.trail import Marking, said_by
 
 _END: Final = itemgetter(1)
 _ORIGIN: Final = itemgetter(2)
+_DIFFERS: Final = Reason("render-differs")
 
 
 def request_of(
@@ -105,7 +106,7 @@ def parse_request(
 
 def _marked(
     template: TemplateSource, request: Request, limits: Limits, verify: bool
-) -> tuple[Marked, str | None, Findings]:
+) -> tuple[Marked, Reason | None, Findings]:
     """The plain text with runs that tile it, the reason why they may be wrong, and what else was found."""
     name = template.source
     findings = Findings()
@@ -120,13 +121,13 @@ def _marked(
         whole = Run(0, len(plain), NOWHERE, -1)
         findings = Findings()
         findings.switches = True  # nothing is known of it
-        return Marked(plain, (whole,) if plain else ()), "render-differs", findings
+        return Marked(plain, (whole,) if plain else ()), _DIFFERS, findings
     if not verify:
         return marked, None, findings
     plain = render_plain(template.text, request, name=name, limits=limits)
     if marked == plain:
         return marked, None, findings
-    return transfer(marked, plain), "render-differs", findings
+    return transfer(marked, plain), _DIFFERS, findings
 
 
 def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
@@ -210,14 +211,14 @@ def _doubts(
     text: Marked,
     request: Request,
     ownership: Ownership,
-    reason: str | None,
+    reason: Reason | None,
     unmarked: Sequence[str],
     render: Callable[[Request], str | None] | None,
 ) -> Doubts:
-    found: dict[int, str] = dict.fromkeys(ownership.unclear, "owner-unclear")
+    found = dict.fromkeys(ownership.unclear, Reason("owner-unclear"))
     for index in lost_messages(text, request, unmarked, render):
-        found[index] = "origin-lost"
+        found[index] = Reason("origin-lost")
     for run in misplaced_runs(text, request):
         if run.origin.message is not None:
-            found[run.origin.message] = "origin-mismatch"
+            found[run.origin.message] = Reason("origin-mismatch")
     return Doubts(reason, found)

@@ -37,8 +37,74 @@ BarrierKind = Literal[
     "preamble",
 ]
 
+ReasonKind = Literal["render-differs", "owner-unclear", "origin-lost", "origin-mismatch", "raw-text"]
+NoteKind = Literal[
+    "merged",
+    "dropped",
+    "hoisted",
+    "moved",
+    "repeated",
+    "trimmed",
+    "shortened",
+    "transformed",
+    "quotes-marker",
+    "looks-like-token",
+    "role-again",
+    "role-late",
+    "no-call",
+    "no-end",
+    "no-marker",
+]
+
 LEADING_ROLES: Final = ("system", "developer")
 """Roles of the texts that stand in front of a conversation."""
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message that hold its reasoning, the usual one first."""
+
+_RAW_NOTES: Final[Mapping[NoteKind, str]] = {
+    "quotes-marker": "may quote a marker: {}",
+    "looks-like-token": "holds what looks like a control token: {}",
+    "role-again": "second {} message in a row: the one before may quote a marker",
+    "role-late": "{} message in the middle: the one before may quote a marker",
+    "no-call": "tool message without a call before it: it may be another's that quotes a marker",
+    "no-end": "messages of {} have no end marker: quoted start markers cannot be told",
+    "no-marker": "no known marker in this text",
+}
+"""The words of notes on a text whose request is not known."""
+
+
+class Reason(NamedTuple):
+    """Why a span is not exact.
+
+    For `origin-lost`, `field` is the path in the request of the value whose marks were lost (`messages[1].content`) and
+    `operation` is what the template did to it (`format`); both are None where that is not known.
+    """
+
+    kind: ReasonKind
+    field: str | None = None
+    operation: str | None = None
+
+    def __str__(self) -> str:
+        """`origin-lost (messages[1].content, format)`."""
+        detail = ", ".join(filter(None, (self.field, self.operation)))
+        return f"{self.kind} ({detail})" if detail else self.kind
+
+
+class Note(NamedTuple):
+    """What a template did to a message, or to one `field` of it; None is the whole message.
+
+    `field` is a path relative to the message (`content[1]`), or `tools` in a note on the request. Notes on a text whose
+    request is not known have kinds of their own; there, `field` is the marker or the role that the note is about.
+    """
+
+    kind: NoteKind
+    field: str | None = None
+
+    def __str__(self) -> str:
+        """`merged`, `content[1] trimmed`."""
+        if self.kind in _RAW_NOTES:
+            return _RAW_NOTES[self.kind].format(self.field)
+        return self.kind if self.field is None else f"{self.field} {self.kind}"
 
 
 class Piece(NamedTuple):
@@ -73,8 +139,8 @@ class MessageSpan:
     pieces: tuple[Piece, ...]
     parts: tuple[Part, ...]
     exact: bool = True
-    reason: str | None = None
-    notes: tuple[str, ...] = ()
+    reason: Reason | None = None
+    notes: tuple[Note, ...] = ()
 
     @property
     def start(self) -> int | None:
@@ -132,14 +198,14 @@ class Rendering:
     text: str
     family: str
     exact: bool
-    reason: str | None
+    reason: Reason | None
     preamble: Preamble
     messages: tuple[MessageSpan, ...]
     generation_prompt: Piece | None
     barriers: tuple[Barrier, ...]
     system_end: int | None
     caller_text: tuple[Piece, ...] = field(repr=False, default=())
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     generation_parts: tuple[Part, ...] = ()
     _trail: Any = field(repr=False, compare=False, default=None)
     _later: Callable[[], Mapping[str, Any]] | None = field(repr=False, compare=False, default=None)

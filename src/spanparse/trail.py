@@ -17,7 +17,7 @@ from spanparse.marks.marked import Runs
 from spanparse.ownership.pieces import Ownership
 from spanparse.ownership.turns import Turns
 from spanparse.proof import common_prefix
-from spanparse.spans import Barrier, MessageSpan, Piece, Preamble
+from spanparse.spans import Barrier, MessageSpan, NoteKind, Piece, Preamble
 
 Said = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Trail:
         marking: Marking,
         ownership: Ownership,
         turns: Turns,
-        displaced: Mapping[int, str],
+        displaced: Mapping[int, NoteKind],
         messages: tuple[MessageSpan, ...],
         preamble: Preamble,
         barriers: tuple[Barrier, ...],
@@ -122,7 +122,7 @@ def _common_end(a: Marking, b: Marking) -> int:
 
 
 def messages_changed(
-    trail: Trail, marking: Marking, ownership: Ownership, turns: Turns, displaced: Mapping[int, str], kept: int
+    trail: Trail, marking: Marking, ownership: Ownership, turns: Turns, displaced: Mapping[int, NoteKind], kept: int
 ) -> set[int]:
     """The messages whose parts or notes may not be those in `trail`, from which the first `kept` pieces are."""
     old, said = trail.turns, marking.said

@@ -39,7 +39,7 @@ def main() -> None:
     console.print(table)
     for message in view.rendering.messages:
         if message.notes or message.reason:
-            console.print(message.index, message.role, message.notes, message.reason)
+            console.print(message.index, message.role, [*map(str, message.notes)], str(message.reason))
     for fault in faults_of(view):
         console.print(fault)
 

@@ -14,7 +14,7 @@ from tests.audit.oracle import View, blanks, faults_of
 from tests.audit.shapes import conversation
 from tests.audit.subject import parse_case, source_of
 
-from spanparse import MessageSpan, Part, Piece, Rendering, TemplateSource
+from spanparse import MessageSpan, Note, Part, Piece, Reason, Rendering, TemplateSource
 from spanparse.spans import BarrierKind, Preamble
 
 CHATML = next(template for template in bundled() if template.name == "chatml")
@@ -120,7 +120,7 @@ def headless_prompt(rendering: Rendering) -> Rendering:
 
 
 def noted_dropped(rendering: Rendering) -> Rendering:
-    return with_message(rendering, replace(rendering.messages[1], notes=("content dropped",)))
+    return with_message(rendering, replace(rendering.messages[1], notes=(Note("dropped", "content"),)))
 
 
 FAULTS: list[tuple[str, Callable[[Rendering], Rendering]]] = [
@@ -334,7 +334,7 @@ def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
     view = view_of("system, turns")
     rendering = swapped(view.rendering)
     for index in (1, 2):
-        message = replace(rendering.messages[index], exact=False, reason="owner-unclear")
+        message = replace(rendering.messages[index], exact=False, reason=Reason("owner-unclear"))
         rendering = with_message(replace(rendering, exact=False), message)
     assert faults_of(View(view.case, True, rendering)) == []
 

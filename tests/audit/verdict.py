@@ -67,7 +67,7 @@ def _judge(source: TemplateSource, case: Case, generation: bool) -> tuple[Outcom
         faults = _in_time(lambda: faults_of(View(case, generation, rendering)))
     except _TooSlow:
         faults = [Fault("slow", None, "the oracle takes too long")]
-    return ("exact" if rendering.exact else "inexact"), rendering.reason, faults
+    return ("exact" if rendering.exact else "inexact"), rendering.reason and rendering.reason.kind, faults
 
 
 class _TooSlow(BaseException):

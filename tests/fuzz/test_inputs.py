@@ -13,7 +13,17 @@ from tests.fuzz.conversations import conversations, tools, words
 from tests.fuzz.invariants import check_rendering
 from tests.fuzz.profile import cases
 
-from spanparse import Analysis, ConversationError, Prediction, TemplateError, analyse, load_source, parse, predict
+from spanparse import (
+    Analysis,
+    ConversationError,
+    Prediction,
+    Reason,
+    TemplateError,
+    analyse,
+    load_source,
+    parse,
+    predict,
+)
 from spanparse.conversation import Conversation, load_conversation
 from spanparse.prediction import to_json
 from spanparse.raw import find_spans
@@ -126,8 +136,8 @@ def test_whatever_a_raw_prompt_holds_is_tiled_and_never_called_exact(prompt: tup
     found = find_spans(text, analysis_of(name))
     assert found.text == text
     assert not found.exact
-    assert found.reason == "raw-text"
-    assert all(not message.exact and message.reason == "raw-text" for message in found.messages)
+    assert found.reason == Reason("raw-text")
+    assert all(not message.exact and message.reason == Reason("raw-text") for message in found.messages)
     pieces = [found.preamble, *(piece for message in found.messages for piece in message.pieces)]
     if found.generation_prompt is not None:
         pieces.append(found.generation_prompt)

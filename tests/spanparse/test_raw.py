@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spanparse import Analysis, Rendering, TemplateSource, analyse, load_source, parse
+from spanparse import Analysis, Reason, Rendering, TemplateSource, analyse, load_source, parse
 from spanparse.raw import find_spans
 from spanparse.sample import fit
 from spanparse.sources import bundled_names
@@ -45,7 +45,7 @@ def borders(rendering: Rendering) -> list[tuple[str, int | None, int | None]]:
 
 
 def notes(rendering: Rendering) -> list[tuple[str, ...]]:
-    return [message.notes for message in rendering.messages]
+    return [tuple(map(str, message.notes)) for message in rendering.messages]
 
 
 @pytest.mark.parametrize("name", sorted(set(bundled_names()) - set(WITHOUT_SYSTEM_MARKER)))
@@ -57,8 +57,8 @@ def test_an_agent_s_prompt_falls_apart_where_parse_says(name: str) -> None:
     assert borders(raw) == borders(expected)
     assert raw.generation_prompt == expected.generation_prompt
     # How DeepSeek tells the model to write calls looks like one.
-    assert [message.notes for message in raw.messages if message.notes] == (
-        [("may quote a marker: <｜tool▁call▁end｜>",)] if name == "deepseek" else []
+    assert [[*map(str, message.notes)] for message in raw.messages if message.notes] == (
+        [["may quote a marker: <｜tool▁call▁end｜>"]] if name == "deepseek" else []
     )
 
 
@@ -74,8 +74,8 @@ def test_a_chat_without_a_system_text_falls_apart_where_parse_says(name: str) ->
 def test_nothing_is_exact(name: str) -> None:
     raw = found(name, CHAT)
     assert not raw.exact
-    assert raw.reason == "raw-text"
-    assert all(not message.exact and message.reason == "raw-text" for message in raw.messages)
+    assert raw.reason == Reason("raw-text")
+    assert all(not message.exact and message.reason == Reason("raw-text") for message in raw.messages)
 
 
 def test_parts_are_told_apart() -> None:
@@ -202,14 +202,14 @@ def test_an_ordinary_conversation_has_no_notes() -> None:
 
 
 def test_turns_without_ends_are_said_not_to_show_quotations() -> None:
-    assert any("no end marker" in note for note in found("deepseek", CHAT[1:]).notes)
+    assert any("no end marker" in str(note) for note in found("deepseek", CHAT[1:]).notes)
 
 
 def test_a_text_without_markers_is_all_preamble() -> None:
     raw = find_spans("Once upon a time.", analysis_of("chatml"))
     assert raw.messages == ()
     assert (raw.preamble.start, raw.preamble.end) == (0, len(raw.text))
-    assert raw.notes == ("no known marker in this text",)
+    assert [*map(str, raw.notes)] == ["no known marker in this text"]
 
 
 pieces = st.sampled_from(

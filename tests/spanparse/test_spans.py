@@ -14,7 +14,7 @@ from tests.audit.corpus import has_corpus, published, sample
 from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.shapes import conversation
 
-from spanparse import Rendering, TemplateRefused, TemplateSource, load_source, parse, request_of, trace
+from spanparse import Note, Reason, Rendering, TemplateRefused, TemplateSource, load_source, parse, request_of, trace
 
 Message = dict[str, Any]
 
@@ -128,3 +128,20 @@ def test_a_parse_leaves_little_to_the_garbage_collector(name: str) -> None:
             gc.enable()
 
     assert left(60) == left(6)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Note("merged"), "merged"),
+        (Note("trimmed", "content[1]"), "content[1] trimmed"),
+        (Note("dropped", "tools"), "tools dropped"),
+        (Note("quotes-marker", "<|user|>"), "may quote a marker: <|user|>"),
+        (Note("no-marker"), "no known marker in this text"),
+        (Reason("owner-unclear"), "owner-unclear"),
+        (Reason("origin-lost", "messages[1].content", "format"), "origin-lost (messages[1].content, format)"),
+        (Reason("origin-lost", operation="title"), "origin-lost (title)"),
+    ],
+)
+def test_notes_and_reasons_say_what_they_are(value: Note | Reason, words: str) -> None:
+    assert str(value) == words

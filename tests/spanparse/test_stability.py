@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from spanparse import Rendering, TemplateSource, load_source, parse_request, request_of, stable_prefix, with_stability
+from spanparse import (
+    Note,
+    Rendering,
+    TemplateSource,
+    load_source,
+    parse_request,
+    request_of,
+    stable_prefix,
+    with_stability,
+)
 from spanparse.sample import sample_messages, sample_tools
 from spanparse.sources import bundled_names
 
@@ -62,7 +71,7 @@ def test_a_later_system_message_is_not_reckoned_with() -> None:
     rendering = with_stability(parse_request(template, request), template, request)
     later = [*chat, {"role": "assistant", "content": "two"}, {"role": "system", "content": "S2"}, chat[1]]
     grown = parse_request(template, request_of(template, later))
-    assert grown.messages[3].notes == ("hoisted",)
+    assert grown.messages[3].notes == (Note("hoisted"),)
     assert not grown.text.startswith(rendering.text[: rendering.barriers[-1].offset])
     assert all(barrier.stable for barrier in rendering.barriers)
 

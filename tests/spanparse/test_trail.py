@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.audit.corpus import has_corpus, published, sample
 from tests.spanparse.crossing import CROSSING
 
-from spanparse import Rendering, SpanparseError, TemplateSource, load_source, parse
+from spanparse import Note, Rendering, SpanparseError, TemplateSource, load_source, parse
 from spanparse.sources import bundled_names
 
 Message = dict[str, Any]
@@ -156,7 +156,7 @@ def test_a_message_changed_in_place_is_looked_at_again_even_if_the_text_stays() 
     chat[9]["content"] += "  "
     grown = parse(source(CHATML), chat, previous=before)
     assert grown.text == before.text
-    assert grown.messages[9].notes == ("content trimmed",)
+    assert grown.messages[9].notes == (Note("trimmed", "content"),)
 
 
 def test_nothing_is_taken_over_from_another_template() -> None:

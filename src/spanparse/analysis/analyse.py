@@ -130,8 +130,8 @@ def _inexact(trials: Trials) -> tuple[tuple[str, str], ...]:
     for probe in VERDICT_PROBES:
         rendering = trials.accepted(probe)
         if rendering is not None and not rendering.exact:
-            doubts = [message.reason for message in rendering.messages if message.reason]
-            reasons.append((probe.shape, rendering.reason or next(iter(doubts), "unknown")))
+            assert rendering.reason is not None
+            reasons.append((probe.shape, rendering.reason.kind))
     return tuple(reasons)
 
 

@@ -10,11 +10,10 @@ from spanparse.analysis.findings import Habit, Verdict
 from spanparse.analysis.markers import ROLES
 from spanparse.analysis.probes import VERDICT_PROBES, Probe
 from spanparse.analysis.trials import Refusal, Trials
-from spanparse.spans import MessageSpan, Rendering
+from spanparse.spans import REASONING_FIELDS, MessageSpan, Note, NoteKind, Rendering
 
-_REASONING = ("reasoning_content", "reasoning", "thinking")
-_VERBS = {"dropped": "drops", "trimmed": "trims", "shortened": "shortens", "repeated": "repeats"}
-_WHOLE = {"dropped": "drops", "merged": "merges", "hoisted": "hoists", "moved": "moves"}
+_VERBS: dict[NoteKind, str] = {"dropped": "drops", "trimmed": "trims", "shortened": "shortens", "repeated": "repeats"}
+_WHOLE: dict[NoteKind, str] = {"dropped": "drops", "merged": "merges", "hoisted": "hoists", "moved": "moves"}
 
 
 def verdicts(trials: Trials) -> tuple[Verdict, ...]:
@@ -35,12 +34,11 @@ def _lost(probe: Probe, rendering: Rendering) -> Iterator[str]:
         yield "tools"
     for span, message in zip(rendering.messages, probe.messages, strict=True):
         where = f"messages[{span.index}]"
-        if "dropped" in span.notes:
+        if Note("dropped") in span.notes:
             yield f"{where} ({span.role})"
             continue
-        for note in span.notes:
-            field, _, what = note.rpartition(" ")
-            if what == "dropped" and field not in _REASONING and not _shows_whole(span, field):
+        for what, field in span.notes:
+            if what == "dropped" and field and field not in REASONING_FIELDS and not _shows_whole(span, field):
                 yield f"{where}.{field}"
         if message.get("tool_calls") and not any(part.kind == "tool_call" for part in span.parts):
             yield f"{where}.tool_calls"
@@ -71,11 +69,10 @@ def habits(trials: Trials) -> tuple[Habit, ...]:
 
 def _deeds(trials: Trials, probe: Probe, rendering: Rendering, span: MessageSpan) -> Iterator[tuple[str, str | None]]:
     """(What, field) for each note on a message; reasoning has a finding of its own."""
-    for note in span.notes:
-        field, _, what = note.rpartition(" ")
-        if not field:
+    for what, field in span.notes:
+        if field is None:
             yield _WHOLE[what], None
-        elif field in _REASONING:
+        elif field in REASONING_FIELDS:
             continue
         elif what == "transformed" or (what == "dropped" and _shows_whole(span, field)):
             yield _transformation(trials, probe, rendering, span), _plain(field)

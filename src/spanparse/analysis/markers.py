@@ -11,11 +11,12 @@ from spanparse.analysis.findings import GenerationPrompt, RoleMarkers
 from spanparse.analysis.probes import CALLS, KEYS, ONE_USER, ORDINARY, WITH_SYSTEM, anonymous
 from spanparse.analysis.trials import Trials
 from spanparse.ownership.markers import thought_in
-from spanparse.spans import LEADING_ROLES, MessageSpan, Part, Piece, Rendering
+from spanparse.spans import LEADING_ROLES, MessageSpan, Note, Part, Piece, Rendering
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _FIELDS: Final = frozenset({"content", "tool_result", "reasoning", "media"})
 _MOST_VARIANTS: Final = 6
+_MERGED: Final = Note("merged")
 _ORDINARY: Final = frozenset(probe.shape for probe in ORDINARY)
 
 
@@ -101,7 +102,7 @@ def _edges(spans: Iterable[tuple[Rendering, MessageSpan]], kind: str) -> Iterato
             first = bool(before) and before[-1].kind == "bos" and before[-1].end == edge.start
             bos = rendering.text[before[-1].start : edge.start] if first else ""
             yield _Edge(anonymous(rendering.text[edge.start : edge.end]), bos)
-        elif "merged" not in span.notes:
+        elif _MERGED not in span.notes:
             yield _Edge("")
 
 
@@ -143,13 +144,13 @@ def control_tokens(renderings: Iterable[Rendering]) -> tuple[str, ...]:
 
 def _companions(rendering: Rendering, span: MessageSpan) -> Iterator[str]:
     """Roles of the messages beside `span` in its turn."""
-    if "merged" not in span.notes:
+    if _MERGED not in span.notes:
         return
     ordered = sorted((m for m in rendering.messages if m.pieces), key=lambda m: m.pieces[0].start)
     place = ordered.index(span)
-    if place and not _has(span, "header") and "merged" in ordered[place - 1].notes:
+    if place and not _has(span, "header") and _MERGED in ordered[place - 1].notes:
         yield ordered[place - 1].role
-    if place + 1 < len(ordered) and not _has(ordered[place + 1], "header") and "merged" in ordered[place + 1].notes:
+    if place + 1 < len(ordered) and not _has(ordered[place + 1], "header") and _MERGED in ordered[place + 1].notes:
         yield ordered[place + 1].role
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spanparse.sources import TemplateSource
-    from spanparse.spans import MessageSpan, Part, Piece, Rendering
+    from spanparse.spans import MessageSpan, Part, Piece, Reason, Rendering
 
 SCHEMA_VERSION: Final = 1
 
@@ -25,8 +25,8 @@ def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[s
         },
         "text": rendering.text,
         "exact": rendering.exact,
-        "reason": rendering.reason,
-        "notes": list(rendering.notes),
+        **_reason(rendering.reason),
+        "notes": [str(note) for note in rendering.notes],
         "preamble": {
             "start": rendering.preamble.start,
             "end": rendering.preamble.end,
@@ -49,11 +49,18 @@ def message_json(message: MessageSpan) -> dict[str, Any]:
         "start": message.start,
         "end": message.end,
         "exact": message.exact,
-        "reason": message.reason,
-        "notes": list(message.notes),
+        **_reason(message.reason),
+        "notes": [str(note) for note in message.notes],
         **pieces,
         "parts": [part_json(part) for part in message.parts],
     }
+
+
+def _reason(reason: Reason | None) -> dict[str, Any]:
+    """`reason_detail` is there only where more is known than the kind."""
+    if reason is None or (reason.field is None and reason.operation is None):
+        return {"reason": reason and reason.kind}
+    return {"reason": reason.kind, "reason_detail": {"field": reason.field, "operation": reason.operation}}
 
 
 def part_json(part: Part) -> dict[str, Any]:

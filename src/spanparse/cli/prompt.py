@@ -17,6 +17,7 @@ from spanparse.parse import parse_request, request_of
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit
 from spanparse.sources import TemplateSource, load_source
+from spanparse.spans import REASONING_FIELDS, Note
 from spanparse.stability import with_stability
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 # A thousand times a long conversation; a device without end must not fill the memory.
 _MAX_INPUT_BYTES: Final = 1 << 28
-_REASONING: Final = ("reasoning", "thinking")
 EMBEDDED_TEMPLATE: Final = "chatml"
 """The bundled template that tiny models carry."""
 
@@ -184,13 +184,13 @@ def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:
     """One line for all that the template renders as nothing; old reasoning is left out as a matter of course."""
     dropped = []
     for message in rendering.messages:
-        if "dropped" in message.notes:
+        if Note("dropped") in message.notes:
             dropped.append(f"messages[{message.index}] ({message.role})")
             continue
-        for note in message.notes:
-            if note.endswith(" dropped") and not note.startswith(_REASONING):
-                dropped.append(f"messages[{message.index}].{note.removesuffix(' dropped')}")
-    if "tools dropped" in rendering.notes:
+        for kind, field in message.notes:
+            if kind == "dropped" and field and not field.startswith(REASONING_FIELDS):
+                dropped.append(f"messages[{message.index}].{field}")
+    if Note("dropped", "tools") in rendering.notes:
         dropped.append("the tools")
     if dropped:
         warning_line(f"{template.source} renders nothing of {', '.join(dropped)}")

@@ -67,7 +67,7 @@ class _SpanTable:
         for message in rendering.messages:
             colour = ROLE_COLOURS.get(message.role, "white")
             head = [str(message.index), message.role, ""]
-            tail = ["exact" if message.exact else f"inexact: {message.reason}", ", ".join(message.notes)]
+            tail = ["exact" if message.exact else f"inexact: {message.reason}", ", ".join(map(str, message.notes))]
             if not message.pieces:
                 self._add([*head, "–", "–", *tail], colour)
             for piece in message.pieces:

@@ -14,7 +14,7 @@ from spanparse.marks.origin import Run
 from spanparse.ownership.notes import TEXT_FIELDS, arguments_as_text, message_notes
 from spanparse.ownership.parts import end_apart, message_parts
 from spanparse.ownership.pieces import Pieces
-from spanparse.spans import Part, PartKind
+from spanparse.spans import Note, NoteKind, Part, PartKind
 
 _Shape = tuple[object, ...]
 _new: Final = tuple.__new__
@@ -43,14 +43,14 @@ class _Layout(NamedTuple):
     """What messages of one shape have in common."""
 
     places: tuple[_Place, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @final
 class Layouts:
     """The shapes met in a rendering of `text`, which falls into `pieces`. `displaced` is what `message_notes` takes."""
 
-    def __init__(self, text: str, pieces: Pieces, displaced: Mapping[int, str]) -> None:
+    def __init__(self, text: str, pieces: Pieces, displaced: Mapping[int, NoteKind]) -> None:
         self._text = text
         self._pieces = pieces
         self._displaced = displaced
@@ -59,7 +59,7 @@ class Layouts:
 
     def describe(
         self, index: int, message: dict[str, Any], places: Sequence[int], *, opens_turn: bool, closes_turn: bool
-    ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[Part, ...], tuple[Note, ...]]:
         """The parts and notes of message `index`, which owns the pieces at `places`."""
         shape: _Shape | None = None
         starts: list[int] = []

@@ -10,9 +10,8 @@ from typing import Any
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import RESULT_ROLES, ending_run, thought_in
 from spanparse.ownership.segments import Segment, owner_of, split_at
-from spanparse.spans import Part, PartKind
+from spanparse.spans import REASONING_FIELDS, Part, PartKind
 
-_REASONING = frozenset({"reasoning_content", "reasoning", "thinking"})
 _Kind = tuple[PartKind | None, int | None]
 _TEMPLATE_TEXT: _Kind = (None, None)
 
@@ -173,7 +172,7 @@ def _classify(segment: Segment, index: int, message: dict[str, Any]) -> _Kind:
         if origin.literal:
             return _TEMPLATE_TEXT
         return ("tool_result" if message.get("role") in RESULT_ROLES else "content"), None
-    if field in _REASONING and not origin.literal:
+    if field in REASONING_FIELDS and not origin.literal:
         return "reasoning", None
     return _TEMPLATE_TEXT
 

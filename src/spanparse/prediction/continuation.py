@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from spanparse.rendering.render import Message, Tool
+from spanparse.spans import REASONING_FIELDS
 
 ContinuationName = Literal[
     "assistant_answer",
@@ -33,7 +34,6 @@ _RESULT: Final = "Looked it up and found as expected."
 _EDITS: Final = ("Quite another question.", "Something else, then.", "Never mind that.")
 # Mistral's templates insist on nine characters.
 _CALL_ID: Final = "nextcall1"
-_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Continuation:
         """The same, but the answer comes back with its reasoning; None if it does already or there is no answer."""
         if self.answer is None or _has_reasoning(self.messages[self.answer]):
             return None
-        thinking = {**self.messages[self.answer], _REASONING_FIELDS[0]: _THOUGHT}
+        thinking = {**self.messages[self.answer], REASONING_FIELDS[0]: _THOUGHT}
         messages = [*self.messages[: self.answer], thinking, *self.messages[self.answer + 1 :]]
         return Continuation(self.name, messages, self.common, self.answer)
 
@@ -156,7 +156,7 @@ class _Style(NamedTuple):
             if not said and not inline:
                 message["content"] = said
         if thinks and not inline:
-            message[self.reasoning or _REASONING_FIELDS[0]] = _THOUGHT
+            message[self.reasoning or REASONING_FIELDS[0]] = _THOUGHT
         return message
 
     def call(self, name: str) -> dict[str, Any]:
@@ -175,14 +175,14 @@ def _style_of(messages: list[Message]) -> _Style:
     answers = [message for message in messages if message.get("role") == "assistant"]
     reasoning = next((field for m in reversed(answers) if (field := _reasoning_field(m))), None)
     if not answers:
-        reasoning = _REASONING_FIELDS[0]
+        reasoning = REASONING_FIELDS[0]
     calling = next((message for message in reversed(answers) if message.get("tool_calls")), None)
     users = [message for message in messages if message.get("role") == "user"]
     return _Style(reasoning, _in_parts(users or messages), _in_parts(answers or messages), calling)
 
 
 def _reasoning_field(message: Message) -> str | None:
-    field = next((field for field in _REASONING_FIELDS if message.get(field)), None)
+    field = next((field for field in REASONING_FIELDS if message.get(field)), None)
     content = message.get("content")
     if field is None and isinstance(content, str) and "</think>" in content:
         return "content"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from spanparse.prediction.continuation import ContinuationName
+from spanparse.spans import Reason
 
 Fate = Literal["dropped", "moved", "rewritten"]
 RemedyKind = Literal["kwarg", "reasoning", "placement", "order"]
@@ -96,7 +97,7 @@ class Prediction:
     prompt_chars: int
     prompt_tokens: int | None
     exact: bool
-    reason: str | None
+    reason: Reason | None
     continuations: tuple[Outcome, ...]
     hazards: tuple[Hazard, ...]
     renders: int
@@ -113,7 +114,7 @@ def to_json(prediction: Prediction) -> dict[str, Any]:
         "prompt_chars": prediction.prompt_chars,
         "prompt_tokens": prediction.prompt_tokens,
         "exact": prediction.exact,
-        "reason": prediction.reason,
+        "reason": prediction.reason and prediction.reason.kind,
         "continuations": [_outcome(outcome) for outcome in prediction.continuations],
         "hazards": [_hazard(hazard) for hazard in prediction.hazards],
         "renders": prediction.renders,

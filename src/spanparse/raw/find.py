@@ -11,9 +11,20 @@ from spanparse.ownership.parts import prompt_parts
 from spanparse.raw.delimiters import Delimiters, delimiters_of
 from spanparse.raw.inside import lookalikes, parts_of
 from spanparse.raw.turns import Turn, find_turns
-from spanparse.spans import LEADING_ROLES, Barrier, BarrierKind, MessageSpan, Part, Piece, Preamble, Rendering
+from spanparse.spans import (
+    LEADING_ROLES,
+    Barrier,
+    BarrierKind,
+    MessageSpan,
+    Note,
+    Part,
+    Piece,
+    Preamble,
+    Reason,
+    Rendering,
+)
 
-REASON: Final = "raw-text"
+REASON: Final = Reason("raw-text")
 """Why no span found in a rendered text is exact."""
 
 _KINDS: Final[dict[str, BarrierKind]] = {
@@ -99,18 +110,18 @@ def _generation(text: str, turns: Sequence[Turn], analysis: Analysis) -> Piece |
     return Piece(last.start, last.end) if expected or not text[last.inner : last.end].strip() else None
 
 
-def _order(turns: Sequence[Turn], calls: Sequence[bool], analysis: Analysis) -> list[list[str]]:
+def _order(turns: Sequence[Turn], calls: Sequence[bool], analysis: Analysis) -> list[list[Note]]:
     """Notes on each message that follows others as messages mostly do not; `calls` says which show a tool call."""
-    notes: list[list[str]] = []
+    notes: list[list[Note]] = []
     before, opened, called = "", False, False
     for turn, calling in zip(turns, calls, strict=True):
         found = []
         if turn.role == before and turn.role in ("user", "assistant"):
-            found.append(f"second {turn.role} message in a row: the one before may quote a marker")
+            found.append(Note("role-again", turn.role))
         if turn.role in LEADING_ROLES and opened:
-            found.append(f"{turn.role} message in the middle: the one before may quote a marker")
+            found.append(Note("role-late", turn.role))
         if turn.role == "tool" and not called and analysis.tool_calls is not None:
-            found.append("tool message without a call before it: it may be another's that quotes a marker")
+            found.append(Note("no-call"))
         notes.append(found)
         opened = opened or turn.role not in LEADING_ROLES
         called = calling or (called and turn.role == "tool")
@@ -118,11 +129,11 @@ def _order(turns: Sequence[Turn], calls: Sequence[bool], analysis: Analysis) -> 
     return notes
 
 
-def _doubts(turns: Sequence[Turn], delimiters: Delimiters) -> list[str]:
+def _doubts(turns: Sequence[Turn], delimiters: Delimiters) -> list[Note]:
     if not turns:
-        return ["no known marker in this text"]
+        return [Note("no-marker")]
     open_roles = sorted({turn.role for turn in turns} - delimiters.closers.keys())
-    return [f"messages of {role} have no end marker: quoted start markers cannot be told" for role in open_roles]
+    return [Note("no-end", role) for role in open_roles]
 
 
 def _preamble(text: str, end: int) -> Preamble:

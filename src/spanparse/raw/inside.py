@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from spanparse.analysis import Analysis, Reasoning, ToolCalls
 from spanparse.analysis.affixes import CONTROL
 from spanparse.raw.turns import Turn
-from spanparse.spans import Part, PartKind
+from spanparse.spans import Note, Part, PartKind
 
 _ID: Final = "{id}"
 _LONGEST_NAME: Final = 200
@@ -36,15 +36,15 @@ def parts_of(text: str, turn: Turn, analysis: Analysis) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def lookalikes(text: str, turn: Turn, analysis: Analysis) -> Iterator[str]:
+def lookalikes(text: str, turn: Turn, analysis: Analysis) -> Iterator[Note]:
     """Notes on what looks like a control token where the template writes none."""
     known = set(analysis.control_tokens) if turn.role in ("system", "developer", "assistant") else set()
     for medium in analysis.media:
         known.update(CONTROL.findall(medium.placeholder or ""))
-    noted = " ".join(turn.notes)
+    noted = " ".join(note.field or "" for note in turn.notes)
     for token in dict.fromkeys(CONTROL.findall(text, turn.inner, turn.close)):
         if token not in known and token not in noted:
-            yield f"holds what looks like a control token: {token}"
+            yield Note("looks-like-token", token)
 
 
 def _text_parts(text: str, turn: Turn, start: int, end: int, calls: ToolCalls | None) -> Iterator[Part]:

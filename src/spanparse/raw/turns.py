@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spanparse.raw.delimiters import Delimiters
-from spanparse.spans import LEADING_ROLES
+from spanparse.spans import LEADING_ROLES, Note
 
 _SPACE_BEHIND: Final = re.compile(r"[ \t]*\n*")
 _HEADERLESS_AFTER: Final = ("user", "tool")
@@ -24,7 +24,7 @@ class Turn:
     close: int = 0
     end: int = 0
     closed: bool = False
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     # How far the content was searched for an end, and whether it holds one, while its border is not known yet.
     searched: int = 0
     holds_end: bool = False
@@ -163,5 +163,5 @@ def _note_quotes(text: str, turn: Turn, delimiters: Delimiters) -> None:
 
 
 def _note_quote(turn: Turn, marker: str) -> None:
-    if not any(marker in note for note in turn.notes):
-        turn.notes.append(f"may quote a marker: {marker}")
+    if not any(note.field is not None and marker in note.field for note in turn.notes):
+        turn.notes.append(Note("quotes-marker", marker))

@@ -11,7 +11,7 @@ from tests.audit.markers import Markers, format_of
 from tests.audit.oracle.view import Fault, View
 from tests.audit.vocabulary import WORD
 
-from spanparse import Part
+from spanparse import Note, Part
 
 _END: Final = re.compile(
     r"<\|im_end\|>|<\|eot_id\|>|<end_of_turn>|<turn\|>|<\|END_OF_TURN_TOKEN\|>|[<\[]\|endofturn\|[>\]]|</s>"
@@ -80,7 +80,7 @@ def _joined(view: View, markers: Markers, words: list[tuple[int, int]]) -> list[
         leads = view.case.messages[before]["role"] in ("system", "developer")
         if leads and markers.start.search(view.text, 0, begin):
             notes = [view.rendering.messages[index].notes for index in (before, after)]
-            if any("merged" not in each for each in notes):
+            if any(Note("merged") not in each for each in notes):
                 found.append(Fault("merged", after, f"shares a turn with messages[{before}], its notes are {notes}"))
     return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.audit.oracle.view import Fault, View
 from tests.audit.vocabulary import words_in
 
+from spanparse import Note
+
 
 def check_notes(view: View) -> list[Fault]:
     """Fields with words that stand nowhere else."""
@@ -25,8 +27,8 @@ def check_notes(view: View) -> list[Fault]:
             if not own:
                 continue
             dropped = not shown.intersection(own)
-            noted = "dropped" in notes or f"{name} dropped" in notes
-            whole = field.path != name and "content transformed" in notes
+            noted = Note("dropped") in notes or Note("dropped", name) in notes
+            whole = field.path != name and Note("transformed", "content") in notes
             if dropped != noted and not whole:
                 found.append(Fault("notes", index, f"{field.path} is {'not ' * (not dropped)}dropped; notes {notes}"))
     return found

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from spanparse import MessageSpan, Reason
 from spanparse.bounds.limits import Limits, Meter
+from spanparse.cli.inspect_json import message_json
 
 Run = Callable[..., Any]
 
@@ -444,3 +447,13 @@ def test_a_projector_without_its_model_is_an_error(cli: Run) -> None:
     )
     without_model = cli("inspect", "templates/chatml.jinja", *PICTURE, "--mmproj", "qwen3vl")
     assert "--mmproj qwen3vl: no tokenizer given (--tokenizer)" in without_model.error
+
+
+def test_the_json_of_a_reason_keeps_its_kind_and_adds_what_else_is_known() -> None:
+    span = MessageSpan(0, "user", (), (), exact=False, reason=Reason("origin-lost", "messages[0].content", "format"))
+    told = message_json(span)
+    assert told["reason"] == "origin-lost"
+    assert told["reason_detail"] == {"field": "messages[0].content", "operation": "format"}
+    told = message_json(replace(span, reason=Reason("owner-unclear")))
+    assert told["reason"] == "owner-unclear"
+    assert "reason_detail" not in told

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spanparse import Rendering, TemplateSource, parse
+from spanparse import Reason, Rendering, TemplateSource, parse
 
 Message = dict[str, Any]
 CHAT: list[Message] = [
@@ -236,7 +236,8 @@ def test_words_behind_a_question_that_name_the_assistant_are_the_answers_header(
 
 def test_whose_other_words_between_a_question_and_an_answer_are_is_not_clear() -> None:
     rendering = render(asked("Q. ", "\nThey said that "), CHAT)
-    assert [message.reason for message in rendering.messages] == ["owner-unclear", "owner-unclear", None]
+    unclear = Reason("owner-unclear")
+    assert [message.reason for message in rendering.messages] == [unclear, unclear, None]
 
 
 def test_the_header_of_an_answer_that_says_nothing_stays_its_own() -> None:

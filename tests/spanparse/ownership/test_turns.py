@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spanparse import Rendering, TemplateSource, parse
+from spanparse import Note, Rendering, TemplateSource, parse
 
 Message = dict[str, Any]
 LOOK = {"id": "1", "type": "function", "function": {"name": "look", "arguments": {"at": "it"}}}
@@ -31,7 +31,7 @@ def parts(template: str, *messages: Message) -> list[tuple[int, str, str]]:
 
 
 def merged(template: str, *messages: Message) -> list[int]:
-    return [m.index for m in render(template, *messages).messages if "merged" in m.notes]
+    return [m.index for m in render(template, *messages).messages if Note("merged") in m.notes]
 
 
 def test_a_header_made_of_the_role_begins_a_turn_of_a_tool_result_too() -> None:

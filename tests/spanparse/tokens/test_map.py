@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanparse.spans import MessageSpan, Part, Rendering
+from spanparse.spans import MessageSpan, Note, Part, Rendering
 from spanparse.tokens import HuggingFaceTokenizer, LlamaVocabulary, TokenMap, to_json, token_map
 
 Chat = Callable[..., Rendering]
@@ -70,7 +70,7 @@ def test_positions_after_media_are_unknown(small: Small, chat: Chat) -> None:
 
 def test_a_dropped_message_has_no_tokens(small: Small, chat: Chat) -> None:
     rendering = chat(["hello"])
-    dropped = MessageSpan(1, "developer", (), (), notes=("dropped",))
+    dropped = MessageSpan(1, "developer", (), (), notes=(Note("dropped"),))
     tokens = token_map(replace(rendering, messages=(*rendering.messages, dropped)), small["byte-level"])
     assert to_json(tokens)["tokens"]["messages"][1] == {
         "index": 1,
