@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,6 +17,7 @@ from runtime.sampling.parameters import ABOVE_LEAST, RANGES
 from runtime.sampling.schema import schema_grammar
 from spanparse.conversation import load_conversation
 from spanparse.errors import ConversationError
+from spanparse.files import read_file
 
 DEFAULT_MAX_TOKENS = 16
 _MAX_FILE_BYTES = 1 << 30
@@ -176,20 +177,12 @@ def read_requests(path: str | os.PathLike[str]) -> list[Request]:
     """
     name = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            return parse_requests(_bounded_lines(file, name), name)
+        data = read_file(name, _MAX_FILE_BYTES)
     except OSError as error:
         raise RequestError(name, error.strerror or str(error)) from error
-
-
-def _bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines of a file; raises `RequestError` when they go on past the limit, as those of a device would."""
-    left = _MAX_FILE_BYTES
-    while line := file.readline(left + 1):
-        left -= len(line)
-        if left < 0:
-            raise RequestError(name, f"larger than {_MAX_FILE_BYTES >> 20} MiB")
-        yield line
+    if data is None:
+        raise RequestError(name, f"larger than {_MAX_FILE_BYTES >> 20} MiB")
+    return parse_requests(data.splitlines(), name)
 
 
 def parse_requests(lines: Iterable[bytes], name: str) -> list[Request]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import select
 import stat
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK_BYTES: Final = 1 << 20
+_SILENCE_SECONDS: Final = 10.0
 # Names of files that a process holds open already; a new file in their place would be read by nobody.
 _OPEN_FILES: Final = ("/dev/fd/", "/dev/std", "/proc/")
 
@@ -30,6 +33,30 @@ def read_bounded(stream: BinaryIO, limit: int) -> bytes | None:
         if len(data) > limit:
             return None
     return bytes(data)
+
+
+def read_file(path: str | Path, limit: int) -> bytes | None:
+    """All bytes of the file at `path`, None if there are more than `limit`.
+
+    Raises OSError, also for a pipe or a terminal that says nothing for ten seconds: one that nobody writes to would be
+    waited for without end.
+    """
+    # Without O_NONBLOCK a pipe is not even open before someone opens its other end.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return read_bounded(file, limit)
+        data = bytearray()
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        while len(data) <= limit:
+            if not waiting.poll(1000 * _SILENCE_SECONDS):
+                raise TimeoutError(errno.ETIMEDOUT, f"nothing came out of it for {_SILENCE_SECONDS:g} s", str(path))
+            chunk = file.read(_CHUNK_BYTES)
+            if chunk == b"":
+                return bytes(data)
+            data += chunk or b""
+    return None
 
 
 @contextmanager

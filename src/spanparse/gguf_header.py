@@ -7,6 +7,7 @@ ggml's `docs/gguf.md`, versions 2 and 3, either byte order.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -58,6 +59,8 @@ class GgufHeader:
     def __init__(self, path: str | Path) -> None:
         self.path: Final = str(path)
         try:
+            if not os.path.isfile(path) and os.path.exists(path):
+                raise OSError(errno.EINVAL, "a GGUF has to be an ordinary file")  # a pipe would be waited for
             with open(path, "rb") as file:
                 self._size = os.fstat(file.fileno()).st_size
                 # An empty file cannot be mapped, and is no GGUF either.

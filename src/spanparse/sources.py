@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spanparse.errors import SourceError
-from spanparse.files import read_bounded
+from spanparse.files import read_bounded, read_file
 from spanparse.gguf_header import MAGIC, GgufHeader
 
 if TYPE_CHECKING:
@@ -238,8 +238,7 @@ def _read_json(spec: str, path: Path) -> dict[str, Any]:
 
 def _read_text(name: str, path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return _decode(name, read_bounded(file, _MAX_FILE_BYTES))
+        return _decode(name, read_file(path, _MAX_FILE_BYTES))
     except OSError as error:
         raise SourceError(name, error.strerror or str(error)) from error
 

@@ -3,12 +3,16 @@ from __future__ import annotations
 import io
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from spanparse import files
+from spanparse.cli import main
 from spanparse.errors import SourceError
-from spanparse.files import read_bounded, replacing
+from spanparse.files import read_bounded, read_file, replacing
 
 
 def fill(path: Path, text: str) -> None:
@@ -91,3 +95,40 @@ def test_what_is_open_already_is_written_to_and_not_replaced(tmp_path: Path) -> 
     with (tmp_path / "out").open("w+") as file:
         fill(Path(f"/dev/fd/{file.fileno()}"), "into an open file")
         assert file.read() == "into an open file"
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_SILENCE_SECONDS", 0.1)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"nothing came out of it for 0\.1 s"):
+        read_file(path, 10)
+    conversation = ["--messages", str(path)]
+    for arguments in (["inspect", str(path)], ["inspect", "chatml", *conversation], ["analyse", str(path)]):
+        assert main(arguments) == 2
+    for arguments in (["inspect", "chatml", "--tokenizer", str(path)], ["run", "dense", "--requests", str(path)]):
+        assert main(arguments) == 2
+    path.rename(tmp_path / "pipe.gguf")
+    assert main(["inspect", str(tmp_path / "pipe.gguf")]) == 2
+
+
+def test_a_pipe_is_read_to_its_end_however_slowly_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    def write() -> None:
+        with path.open("wb", buffering=0) as pipe:
+            for byte in (b"a", b"b", b"c"):
+                time.sleep(0.05)
+                pipe.write(byte)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_file(path, 10) == b"abc"
+    writer.join()
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_device_without_end_is_no_tokenizer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "chatml", "--tokenizer", "/dev/zero"]) == 2
+    assert "larger than 256 MiB" in capsys.readouterr().err

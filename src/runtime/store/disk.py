@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple, final
 
 from runtime.report import Source
@@ -174,6 +175,8 @@ class DiskTier:
                     # A file may be renamed or removed by another process at any moment.
                     with suppress(FileNotFoundError):
                         stat = entry.stat(follow_symlinks=False)
+                        if not S_ISREG(stat.st_mode):
+                            continue  # a directory, a pipe or a link under such a name is not the store's
                         rank = not entry.name.endswith(_REFUSED), stat.st_mtime_ns
                         yield _File(entry.path, stat.st_size, rank)
 
@@ -216,7 +219,13 @@ class DiskTier:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the directory's lock. Raises `TierError` if another process keeps it for too long."""
-        handle = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            handle = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EISDIR, errno.ENXIO):
+                raise
+            # A directory or a socket has that name; the store's own directory can be locked too, though not over NFS.
+            handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(handle):

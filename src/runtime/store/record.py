@@ -77,6 +77,8 @@ class Head(BaseModel):
             raise StateRefused(self.name, "the checksum of its logits is wrong")
         if zlib.crc32(state.data) != self.state_checksum:
             raise StateRefused(self.name, "the checksum of its state is wrong")
+        if len(logits) % np.dtype(np.float32).itemsize:
+            raise StateRefused(self.name, f"its logits take {len(logits)} bytes, which is no number of them")
         return np.frombuffer(logits, dtype=np.float32) if logits else None
 
 

@@ -57,10 +57,11 @@ class _Tensor(NamedTuple):
 def read_weights(path: str | os.PathLike[str]) -> Weights:
     """The digests of the GGUF file `path`, or of all files of a model that is split into several.
 
-    Reads metadata and at most 32 KB of each tensor. Raises `SourceError` for a file that is cut short or no GGUF.
+    Reads metadata and at most 32 KB of each tensor. Raises `SourceError` for a file that is cut short, holds no
+    tensors or is no GGUF.
     """
     architecture, vocabulary, tensors = (hashlib.blake2b(digest_size=16) for _ in range(3))
-    trained_length, has_long_rope = None, False
+    trained_length, has_long_rope, count = None, False, 0
     for shard in _shards(os.fspath(path)):
         with GgufHeader(shard) as header:
             for key in sorted(header):
@@ -69,11 +70,14 @@ def read_weights(path: str | os.PathLike[str]) -> Weights:
                 elif key == "general.architecture" or not key.startswith(_IDLE):
                     architecture.update(key.encode() + header.raw(key))
             found = list(_tensors(header))
+            count += len(found)
             for block in _blocks(header, found):
                 tensors.update(block)
             if name := header.text("general.architecture"):
                 trained_length = header.integer(f"{name}.rope.scaling.original_context_length") or trained_length
             has_long_rope |= any(tensor.name == _LONG_ROPE for tensor in found)
+    if not count:
+        raise SourceError(os.fspath(path), "this GGUF holds no tensors: it is no model")
     digests = architecture.hexdigest(), vocabulary.hexdigest(), tensors.hexdigest()
     return Weights(*digests, trained_length if has_long_rope else None)
 
@@ -117,7 +121,8 @@ def _blocks(header: GgufHeader, tensors: list[_Tensor]) -> Iterator[bytes]:
         start = -(-_descriptions_end(header, tensors) // alignment) * alignment
         data_size = os.fstat(file.fileno()).st_size - start
         offsets = sorted({tensor.offset for tensor in tensors})
-        ends = dict(zip(offsets, [*offsets[1:], data_size], strict=True))
+        # The first of a model's files may hold no tensors.
+        ends = dict(zip(offsets, [*offsets[1:], data_size], strict=False))
         for tensor in tensors:
             yield tensor.description
             size = ends[tensor.offset] - tensor.offset

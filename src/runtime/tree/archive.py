@@ -109,6 +109,9 @@ class Archive:
         begin = time.perf_counter()
         try:
             entry = self.store.load(match)
+            n_vocab = branch.context.model.n_vocab
+            if entry.logits is not None and entry.logits.size != n_vocab:
+                raise StateRefused(str(match.name), f"it has {entry.logits.size} logits, the model {n_vocab}")
             branch.load(entry.state, tokens[:length], _positions(media, mrope=self._mrope))
             if length == tokens.size and entry.logits is None:
                 branch.cut(length - 1)

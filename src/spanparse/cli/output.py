@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Templates and messages are foreign text: terminal escapes and direction overrides in them must not act.
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_UNSAFE_IN_JSON: Final = _UNSAFE.pattern.replace(r"\x00-\x1f", "")
 _LONGEST_LINE: Final = 500
 _USUAL_WIDTH: Final = 80
 # What a window of 1200 pixels shows in a browser's usual font.
@@ -79,8 +80,8 @@ def write_json(value: Mapping[str, Any], *, indent: int | None = 1) -> None:
     """A JSON document on standard output; on one line if `indent` is None."""
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
-    # Half a surrogate pair has no UTF-8; its backslash escape is the JSON escape as well.
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    # JSON has escaped what is below a space but for the line ends of `indent`; half a surrogate pair has no UTF-8.
+    sys.stdout.write(re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
 
 class _Screen(Console):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, load_tools, parse_settings
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
-from spanparse.files import read_bounded
+from spanparse.files import read_bounded, read_file
 from spanparse.parse import parse_request, request_of
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit
@@ -139,8 +139,7 @@ def read_input(path: str) -> bytes:
     """The bytes of a file, of standard input for `-`. Raises `ConversationError` naming it."""
     try:
         if path != "-":
-            with open(path, "rb") as file:
-                data = read_bounded(file, _MAX_INPUT_BYTES)
+            data = read_file(path, _MAX_INPUT_BYTES)
         elif sys.stdin is None:
             raise ConversationError(path, "standard input is closed")
         else:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NoReturn
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from spanparse.errors import ConversationError, MediaUnavailable
-from spanparse.files import read_bounded
+from spanparse.files import read_file
 from spanparse.ownership.parts import is_media
 
 MediaKind = Literal["image", "audio", "video"]
@@ -120,8 +120,7 @@ class MediaPart:
         try:
             if not path.is_file():
                 self.refuse(f"{path} is no file")
-            with path.open("rb") as stream:
-                data = read_bounded(stream, MAX_BYTES)
+            data = read_file(path, MAX_BYTES)
         except (OSError, ValueError) as error:
             self.refuse(f"{path}: {getattr(error, 'strerror', None) or error}")
         if data is None:

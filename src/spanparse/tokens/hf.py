@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import tokenizers
 
 from spanparse.errors import SourceError
+from spanparse.files import read_file
 from spanparse.tokens.added import AddedToken, AddedTokens
 from spanparse.tokens.pieces import Pieces
 from spanparse.tokens.words import WordEnds, splits_locally
@@ -20,6 +22,9 @@ from spanparse.tokens.words import WordEnds, splits_locally
 # Unicode's White_Space property: what `tokenizers` strips beside added tokens.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+
+# Eight times the largest tokenizer.json in use: a device without end must not fill the memory.
+_MAX_FILE_BYTES = 1 << 28
 
 _UNICODE_FORMS = frozenset({"NFC", "NFKC"})
 _LOCAL_NORMALIZERS = _UNICODE_FORMS | {"Prepend", "Replace"}
@@ -66,7 +71,7 @@ class HuggingFaceTokenizer:
         if file.is_dir():
             file = file / "tokenizer.json"
         try:
-            tokenizer = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+            tokenizer = tokenizers.Tokenizer.from_str(_text(file))
         except OSError as error:
             raise SourceError(str(path), f"cannot read {file.name}: {error.strerror}") from None
         except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
@@ -251,9 +256,17 @@ def _byte_letters() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
+def _text(path: Path) -> str:
+    """The text of a file; raises OSError, also for one that no tokenizer is as large as, and UnicodeDecodeError."""
+    data = read_file(path, _MAX_FILE_BYTES)
+    if data is None:
+        raise OSError(errno.EFBIG, f"larger than {_MAX_FILE_BYTES >> 20} MiB")
+    return data.decode("utf-8")
+
+
 def _config(path: Path, source: str) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(_text(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -351,3 +352,23 @@ def test_processes_share_a_directory_and_its_budget(tmp_path):
     assert [worker.returncode for worker in workers] == [0] * 3
     assert all(same(tier.load(name, fresh), make_record(name.n_tokens, 300_000)) for name in list(tier.names()))
     assert files(tier, "*.refused") == []
+
+
+@pytest.mark.parametrize("name", [".lock", ".draft-x"])
+@pytest.mark.parametrize("kind", ["directory", "socket", "pipe", "dangling link"])
+def test_what_is_no_file_under_one_of_its_names_is_left_alone(tmp_path, kind, name):
+    path = tmp_path / name
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "nowhere")
+    tier = DiskTier(tmp_path, bytes_limit=3 * SIZE)
+    put(tier, 2, 3)
+    assert {2, 3} <= set(numbers(tier))
+    assert tier.status().entries == 2
+    assert os.path.lexists(path)

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtime import Request
 from runtime.metrics import Metrics
 from runtime.scheduler import Call
-from runtime.store import StoreOptions
+from runtime.store import Identity, Name, StoreOptions
+from runtime.store.record import HEAD_BYTES, read_head, write_head
 from runtime.tree.archive import Archive
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -74,6 +77,26 @@ def test_a_conversation_goes_on_after_a_restart_as_it_would_have(engine, kind, t
     assert first.report.prompt_tokens - 8 <= second.report.reused <= first.report.prompt_tokens
     assert second.report.restored.source == "disk"
     assert second.output == expected.output
+
+
+@pytest.mark.parametrize("size", [1, 7, 10, 4 * 50])
+def test_stored_logits_of_another_size_are_passed_over(engine, tmp_path, size):
+    with engine("hybrid", store=disk(tmp_path)) as before:
+        first = before.generate(ask())
+    for path in tmp_path.glob("*.state"):
+        data = path.read_bytes()
+        head = read_head(data[:HEAD_BYTES], Name.parse(path.stem))
+        state = memoryview(data)[HEAD_BYTES + head.logits_bytes :]
+        wrong = SimpleNamespace(
+            name=Name.parse(path.stem),
+            logits=np.zeros(size, np.uint8),
+            state=SimpleNamespace(data=state, nbytes=len(state)),
+        )
+        path.write_bytes(write_head(wrong, Identity(**head.identity)) + bytes(size) + state)
+    with engine("hybrid", store=disk(tmp_path)) as after:
+        again = after.generate(ask())
+    assert again.output == first.output
+    assert again.report.evaluated == first.report.evaluated
 
 
 CHILD = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from gguf import GGUFReader
+from gguf import GGUFReader, GGUFWriter
 
 from runtime.store.weights import read_weights
 from runtime.tiny import KINDS, ensure_model, write_model
@@ -97,3 +97,14 @@ def test_a_file_that_ends_among_its_tensors_descriptions_is_named(model, tmp_pat
 def test_a_tensor_of_another_name_is_another_tensor(model, flip):
     after = read_weights(flip(model.read_bytes().index(b"output_norm.weight")))
     assert after.tensors != read_weights(model).tensors
+
+
+def test_a_file_without_tensors_is_named(model, tmp_path):
+    path = tmp_path / "vocabulary.gguf"
+    writer = GGUFWriter(path, "qwen35")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(SourceError, match=r"vocabulary\.gguf.*no tensors"):
+        read_weights(path)

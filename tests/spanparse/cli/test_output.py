@@ -57,3 +57,15 @@ def test_json_survives_any_encoding_of_standard_output(encoding: str, value: Any
         write_json({"value": value})
     stream.flush()
     assert json.loads(raw.getvalue().decode(encoding)) == {"value": value}
+
+
+def test_json_holds_no_character_that_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    acting = "".join(
+        map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F)])
+    )
+    text = acting + "\u2066\u2069\ufeff\ud800é漢😀"
+    write_json({text: [text]})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {text: [text]}
+    assert "é漢😀" in printed
+    assert [character for character in acting if character in printed.replace("\n", "")] == []
