@@ -36,7 +36,7 @@ def measure(template: TemplateSource, messages: int, rounds: int) -> dict[str, f
     prepared, predicted = [], []
     for _ in range(rounds):
         start = time.process_time()
-        rendering = parse_request(template, request, previous=before)
+        rendering = parse_request(template, request)
         tokens = token_map(rendering, backend, template=template.text, previous=known)
         middle = time.process_time()
         predict_rendering(rendering, template, request, backend=backend, tokens=tokens, remedies=False)

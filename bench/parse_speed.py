@@ -5,11 +5,10 @@ usage: python bench/parse_speed.py [TEMPLATE …] [--messages N] [--rounds N] [-
 Templates are anything `load_source` reads; all bundled ones by default. The conversation is an agent's: a long system
 text, tool rounds with reasoning, and a new user message now and then; 500 messages make about 550,000 characters, or
 170,000 tokens. Each round times, in CPU seconds and in turn: a render by Jinja as transformers sets it up (the
-yardstick), `parse` with the equality check, `parse` without, `parse` with every span read, the same given the rendering
-of all but the last tool round, a parse of four times as many messages, and a tokenizer: the tiny vocabulary's, or that
-of a Hugging Face folder. Printed are the medians of the ratios to the yardstick of the same round, so that a busy
-machine slows both sides alike; grown is the share of a parse with every span read that one with the earlier rendering
-takes, growth the large parse's time for a message over the small one's.
+yardstick), `parse` with the equality check, `parse` without, `parse` with every span read, a parse of four times$
+many messages, and a tokenizer: the tiny vocabulary's, or that of a Hugging Face folder. Printed are the medians of the
+ratios to the yardstick of the same round, so that a busy machine slows both sides alike; growth is the large parse's
+time for a message over the small one's.
 """
 
 from __future__ import annotations
@@ -131,17 +130,14 @@ def measure(template: TemplateSource, messages: int, rounds: int, tokenize: Call
     variables = {**request.kwargs, "messages": chat, "tools": tools, "documents": None, "add_generation_prompt": True}
     plain = yardstick(template, variables)
     text = parse_request(template, request).text
-    previous = parse_request(template, request_of(template, chat[:-2], tools=tools))
-    read(previous)
     large = request_of(template, conversation(4 * messages)[0], tools=tools)
-    names = ("plain", "parse", "unchecked", "read", "grown", "tokenize", "large")
+    names = ("plain", "parse", "unchecked", "read", "tokenize", "large")
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         times["plain"].append(cpu_seconds(plain))
         times["parse"].append(cpu_seconds(lambda: parse_request(template, request)))
         times["unchecked"].append(cpu_seconds(lambda: parse_request(template, request, verify=False)))
         times["read"].append(cpu_seconds(lambda: read(parse_request(template, request))))
-        times["grown"].append(cpu_seconds(lambda: read(parse_request(template, request, previous=previous))))
         times["tokenize"].append(cpu_seconds(lambda: tokenize(text)))
         times["large"].append(cpu_seconds(lambda: parse_request(template, large)))
     over = [(p - q) / t for p, q, t in zip(times["parse"], times["plain"], times["tokenize"], strict=True)]
@@ -154,7 +150,6 @@ def measure(template: TemplateSource, messages: int, rounds: int, tokenize: Call
         "read": _median_ratio(times["read"], times["plain"]),
         "plain_of_tokenizing": _median_ratio(times["plain"], times["tokenize"]),
         "overhead_of_tokenizing": statistics.median(over),
-        "grown": _median_ratio(times["grown"], times["read"]),
         "growth": _median_ratio(times["large"], times["parse"]) / 4,
         "first_call_ms": 1000 * first,
     }
@@ -187,7 +182,6 @@ def main() -> int:
                 f"  parse {row['parse']:5.2f} x  unchecked {row['unchecked']:5.2f} x"
                 f"  read {row['read']:5.2f} x"
                 f"  over plain {100 * row['overhead_of_tokenizing']:5.1f} % of tokenizing"
-                f"  grown {row['grown']:4.2f}"
                 f"  growth {row['growth']:4.2f}"
                 f"  first call {row['first_call_ms']:5.0f} ms\n"
             )

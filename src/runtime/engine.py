@@ -252,7 +252,6 @@ class Engine(Closing):
                         request.messages,
                         tools=request.tools,
                         kwargs=request.kwargs,
-                        previous=before.rendering if before else None,
                     )
                 with clock.phase("tokenize"):
                     filled = insert_expansions(rendering, {at: media.expansion for at, media in attachments.items()})
@@ -264,7 +263,7 @@ class Engine(Closing):
                         media=filled,
                         previous=None if before is None or filled or before.tokens.has_media else before.tokens,
                     )
-            self._renders.put(Rendered(setting, messages, rendering, tokens))
+            self._renders.put(Rendered(setting, messages, tokens))
             media = media_chunks(tokens, filled, attachments, self.tree.context.n_ctx)
             # Nobody having said that a barrier moves, it is taken to stay.
             places = [Candidate(b.token, b.kind, b.stable is not False, b.message) for b in tokens.places]

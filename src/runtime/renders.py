@@ -8,17 +8,15 @@ from itertools import takewhile
 from threading import Lock
 from typing import Any, NamedTuple, final
 
-from spanparse import Rendering
 from spanparse.tokens import TokenMap
 
 
 @final
 class Rendered(NamedTuple):
-    """A conversation's text and tokens. `setting`: all they depend on besides `messages`, a digest of each."""
+    """A conversation's tokens. `setting`: all they depend on besides `messages`, a digest of each."""
 
     setting: Hashable
     messages: tuple[int, ...]
-    rendering: Rendering
     tokens: TokenMap
 
     def shared(self, messages: Sequence[int]) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import partial
 from typing import Any, Final
 
-from spanparse.families import Family
+from spanparse.deferred import Deferred
+from spanparse.marks.marked import Runs
 from spanparse.ownership.layout import Layouts
 from spanparse.ownership.notes import displaced_messages
 from spanparse.ownership.parts import preamble_parts, prompt_parts
@@ -26,11 +26,10 @@ from spanparse.spans import (
     Preamble,
     Reason,
     Rendering,
+    Spans,
 )
-from spanparse.trail import Marking, Trail, messages_changed, pieces_kept
 
 _new = tuple.__new__
-_START: Final = itemgetter(0)
 _BARRIERS: Final[Mapping[str, BarrierKind]] = {
     "system": "system_start",
     "developer": "developer_start",
@@ -48,72 +47,77 @@ class Doubts:
     messages: Mapping[int, Reason]
 
 
-def assemble(
-    marking: Marking, family: Family, ownership: Ownership, doubts: Doubts, trail: Trail | None, *, has_tools: bool
-) -> Rendering:
-    """The rendering of `marking`, whose pieces `ownership` tells; what is as in `trail` is taken over from there.
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """A marked text and what it was made of: `runs` tile `text`, `said` is what `said_by` gave of the messages."""
 
-    `has_tools` says whether the request has any. Nothing that the caller may change is looked at any more.
+    text: str
+    runs: Runs
+    bos: str
+    roles: Sequence[str]
+    said: Sequence[dict[str, Any]]
+    has_tools: bool
+
+
+def said_by(message: dict[str, Any]) -> dict[str, Any]:
+    """A copy of all that parts and notes look at in `message`, which the caller may change afterwards."""
+    said = dict(message)
+    for name, value in message.items():
+        if type(value) is list:
+            said[name] = _copied(value)
+    return said
+
+
+def _copied(values: list[Any]) -> list[Any]:
+    copies: list[Any] = []
+    for value in values:
+        if type(value) is list:
+            copies.append(_copied(value))
+        elif type(value) is dict:
+            copy = dict(value)
+            function = value.get("function")
+            if type(function) is dict:
+                copy["function"] = dict(function)
+            copies.append(copy)
+        else:
+            copies.append(value)
+    return copies
+
+
+def assemble(marking: Marking, family: str, ownership: Ownership, doubts: Doubts) -> Rendering:
+    """The rendering of `marking`, whose pieces `ownership` tells.
+
+    Nothing that the caller may change is looked at any more.
     """
-    last = ownership.begins[-1] if ownership.begins else None
-    is_asked = last is not None and last.owner == GENERATION_PROMPT
-    generation = Piece(last.offset, len(marking.text)) if last is not None and is_asked else None
+    text, last = marking.text, ownership.begins[-1] if ownership.begins else None
+    asked = last is not None and last.owner == GENERATION_PROMPT
+    generation = Piece(last.offset, len(text)) if last is not None and asked else None
     reason = doubts.everywhere or next((doubts.messages[index] for index in sorted(doubts.messages)), None)
-
-    def described() -> dict[str, Any]:
-        return _described(marking, ownership, generation, doubts, trail, has_tools=has_tools)
-
-    return Rendering.begun(
-        described,
-        text=marking.text,
-        family=family.name,
-        exact=reason is None,
-        reason=reason,
-        generation_prompt=generation,
+    return Rendering(
+        text, family, reason, generation, Deferred(partial(_spans, marking, ownership, generation, doubts))
     )
 
 
-def _described(
-    marking: Marking,
-    ownership: Ownership,
-    generation: Piece | None,
-    doubts: Doubts,
-    trail: Trail | None,
-    *,
-    has_tools: bool,
-) -> dict[str, Any]:
-    """The fields of a rendering that say what its pieces are."""
+def _spans(marking: Marking, ownership: Ownership, generation: Piece | None, doubts: Doubts) -> Spans:
     text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(marking.text, ownership)
     ranges = ownership.ranges()
-    kept = pieces_kept(trail, marking, ownership) if trail else 0
     shown = [place for place, owner in enumerate(order) if owner >= 0]
     owners = [order[place] for place in shown]
-    known = trail.turns.of_first(bisect_left(shown, kept)) if trail else ()
     prompt = text[generation.start :] if generation else ""
-    turns = find_turns(text, pieces, shown, owners, ownership.starts, roles, prompt, known)
+    turns = find_turns(text, pieces, shown, owners, ownership.starts, roles, prompt)
     displaced = displaced_messages(list(dict.fromkeys(owners)))
-    taken: Mapping[int, MessageSpan] = {}
-    if trail:
-        changed = messages_changed(trail, marking, ownership, turns, displaced, kept) | doubts.messages.keys()
-        taken = {index: span for index, span in enumerate(trail.messages) if index not in changed}
-    messages = _messages(marking, pieces, order, ranges, turns, displaced, doubts, taken)
+    messages = _messages(marking, pieces, order, ranges, turns, displaced, doubts)
     preamble = _preamble(marking, pieces, order)
     system_end = _system_end(order, ranges, messages, preamble)
-    barriers = _barriers(ownership, roles, system_end, trail, kept)
-    caller_text = _caller_text(ownership, trail, kept)
-    new_trail = None
-    if not doubts.everywhere and not doubts.messages:
-        new_trail = Trail(marking, ownership, turns, displaced, messages, preamble, barriers, caller_text, system_end)
-    return {
-        "preamble": preamble,
-        "messages": messages,
-        "barriers": barriers,
-        "system_end": system_end,
-        "caller_text": caller_text,
-        "notes": (Note("dropped", "tools"),) if has_tools and not _shows_tools(ownership) else (),
-        "generation_parts": prompt_parts(text, *generation) if generation else (),
-        "_trail": new_trail,
-    }
+    return Spans(
+        preamble,
+        messages,
+        _barriers(ownership, roles, system_end),
+        system_end,
+        _caller_text(ownership),
+        (Note("dropped", "tools"),) if marking.has_tools and not _shows_tools(ownership) else (),
+        prompt_parts(text, *generation) if generation else (),
+    )
 
 
 def _messages(
@@ -124,18 +128,14 @@ def _messages(
     turns: Turns,
     displaced: Mapping[int, NoteKind],
     doubts: Doubts,
-    taken: Mapping[int, MessageSpan],
 ) -> tuple[MessageSpan, ...]:
     owned: dict[int, list[int]] = {}
     for place, owner in enumerate(order):
-        if owner >= 0 and owner not in taken:
+        if owner >= 0:
             owned.setdefault(owner, []).append(place)
     layouts = Layouts(marking.text, pieces, displaced)
     messages = []
     for index, said in enumerate(marking.said):
-        if index in taken:
-            messages.append(taken[index])
-            continue
         places = owned.get(index, ())
         parts, notes = layouts.describe(
             index, said, places, opens_turn=index in turns.opens, closes_turn=index in turns.closes
@@ -144,7 +144,7 @@ def _messages(
             notes = (Note("merged"), *notes)
         reason = doubts.everywhere or doubts.messages.get(index)
         mine = tuple([ranges[place] for place in places])
-        messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason is None, reason, notes))
+        messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason, notes))
     return tuple(messages)
 
 
@@ -177,13 +177,9 @@ def _system_end(
     return max((*ends, end or 0)) or None
 
 
-def _barriers(
-    ownership: Ownership, roles: Sequence[str], system_end: int | None, trail: Trail | None, kept: int
-) -> tuple[Barrier, ...]:
-    barriers: list[Barrier] = []
-    if trail and trail.system_end == system_end:
-        barriers += trail.barriers[: max(0, kept - 1)]
-    for offset, _, owner in ownership.begins[len(barriers) + 1 :]:
+def _barriers(ownership: Ownership, roles: Sequence[str], system_end: int | None) -> tuple[Barrier, ...]:
+    barriers = []
+    for offset, _, owner in ownership.begins[1:]:
         if owner == GENERATION_PROMPT:
             kind: BarrierKind = "generation_prompt"
         elif owner == PREAMBLE:
@@ -196,18 +192,11 @@ def _barriers(
     return tuple(barriers)
 
 
-def _caller_text(ownership: Ownership, trail: Trail | None, kept: int) -> tuple[Piece, ...]:
+def _caller_text(ownership: Ownership) -> tuple[Piece, ...]:
     """Ranges whose characters came from fields other than a role."""
     ranges: list[Piece] = []
     begin = end = -1
-    place = 0
-    if trail and kept:
-        border, place, _ = ownership.begins[kept]
-        ranges += trail.caller_text[: bisect_left(trail.caller_text, border, key=_START)]
-        if ranges:
-            begin, end = ranges.pop()
-            end = min(end, border)
-    for start, stop, (path, literal, _), _ in ownership.runs[place:]:
+    for start, stop, (path, literal, _), _ in ownership.runs:
         if literal or path[-1] == "role":
             continue
         if start != end:

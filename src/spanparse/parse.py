@@ -10,7 +10,7 @@ from itertools import compress, count, repeat
 from operator import is_, itemgetter
 from typing import Any, Final
 
-from spanparse.assembly import Doubts, assemble
+from spanparse.assembly import Doubts, Marking, assemble, said_by
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
@@ -24,7 +24,6 @@ from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, r
 from spanparse.rendering.switch import SWITCH
 from spanparse.sources import TemplateSource
 from spanparse.spans import Reason, Rendering
-from spanparse.trail import Marking, said_by
 
 _END: Final = itemgetter(1)
 _ORIGIN: Final = itemgetter(2)
@@ -54,21 +53,19 @@ def parse(
     clock: datetime.datetime = DEFAULT_CLOCK,
     limits: Limits = DEFAULT_LIMITS,
     verify: bool = True,
-    previous: Rendering | None = None,
 ) -> Rendering:
     """Render `messages` and find the span of every message and part.
 
     `messages` and `tools` are OpenAI-style; `Request` says how a template sees them. `verify` compares the marked
     render with a plain one; without it no check backs the word exact, so a caller that turns it off must have another
-    reason to trust the template. `previous` is an earlier rendering of the same conversation: what is found about
-    messages that stand in both is taken over from it, which saves time and changes nothing. Raises `TemplateError`,
+    reason to trust the template. Raises `TemplateError`,
     `TemplateRefused` (naming the message) or `TemplateLimit`, and `ConversationError` for what is no list of objects or
     nested too deeply; all renders that a parse takes share the `seconds` of `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
     )
-    return parse_request(template, request, limits=limits, verify=verify, previous=previous)
+    return parse_request(template, request, limits=limits, verify=verify)
 
 
 def parse_request(
@@ -77,7 +74,6 @@ def parse_request(
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify: bool = True,
-    previous: Rendering | None = None,
 ) -> Rendering:
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)
@@ -88,7 +84,8 @@ def parse_request(
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
     roles = [str(message.get("role")) for message in request.messages]
-    marking = Marking(template.text, plain, text._runs, bos, roles, [*map(said_by, request.messages)])
+    said = [*map(said_by, request.messages)]
+    marking = Marking(plain, text._runs, bos, roles, said, bool(request.tools))
 
     def shown_without(index: int) -> int | None:
         return _shown_without(index, plain, template, request, limits)
@@ -100,8 +97,7 @@ def parse_request(
 
     asked = shown_of if verify and reason is None else None
     doubts = _doubts(text, request, ownership, reason, findings.unmarked, asked)
-    trail = previous._trail if previous is not None and reason is None else None
-    return assemble(marking, family, ownership, doubts, trail, has_tools=bool(request.tools))
+    return assemble(marking, family.name, ownership, doubts)
 
 
 def _marked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spanparse.deferred import Deferred
 from spanparse.errors import TemplateRefused
 from spanparse.prediction.continuation import continuations, second_answer, two_turns
 from spanparse.proof import common_prefix
@@ -24,7 +25,8 @@ def with_stability(
     kept = stable_prefix(rendering.text, template, request, limits=limits)
     if kept is None:
         return rendering
-    return replace(rendering, barriers=tuple(b._replace(stable=b.offset <= kept) for b in rendering.barriers))
+    barriers = tuple(barrier._replace(stable=barrier.offset <= kept) for barrier in rendering.barriers)
+    return replace(rendering, spans=Deferred.done(replace(rendering.spans.value, barriers=barriers)))
 
 
 def stable_prefix(

@@ -15,13 +15,19 @@ from tests.audit.shapes import conversation
 from tests.audit.subject import parse_case, source_of
 
 from spanparse import MessageSpan, Note, Part, Piece, Reason, Rendering, TemplateSource
+from spanparse.deferred import Deferred
 from spanparse.spans import BarrierKind, Preamble
 
 CHATML = next(template for template in bundled() if template.name == "chatml")
 
 
 def replace(value: Any, **changes: object) -> Any:
-    """A span or a named tuple with other fields."""
+    """A rendering, a span or a named tuple with other fields."""
+    if isinstance(value, Rendering):
+        of_spans = {name: changes.pop(name) for name in changes.keys() - Rendering.__slots__}
+        return dataclasses.replace(
+            value, spans=Deferred.done(dataclasses.replace(value.spans.value, **of_spans)), **changes
+        )
     return value._replace(**changes) if isinstance(value, tuple) else dataclasses.replace(value, **changes)
 
 
@@ -129,7 +135,7 @@ FAULTS: list[tuple[str, Callable[[Rendering], Rendering]]] = [
     ("parts", lambda rendering: with_message(rendering, replace(rendering.messages[1], parts=()))),
     ("parts", headless_prompt),
     ("barriers", lambda rendering: replace(rendering, barriers=rendering.barriers[1:])),
-    ("reason", lambda rendering: with_message(rendering, replace(rendering.messages[1], reason="bad-luck"))),
+    ("reason", lambda rendering: with_message(rendering, replace(rendering.messages[1], reason=Reason("bad-luck")))),
     ("caller-text", lambda rendering: replace(rendering, caller_text=rendering.caller_text[1:])),
     ("caller-text", lambda rendering: replace(rendering, caller_text=(Piece(0, len(rendering.text)),))),
     ("word", swapped),
@@ -334,8 +340,8 @@ def test_a_message_that_is_not_called_exact_is_not_blamed() -> None:
     view = view_of("system, turns")
     rendering = swapped(view.rendering)
     for index in (1, 2):
-        message = replace(rendering.messages[index], exact=False, reason=Reason("owner-unclear"))
-        rendering = with_message(replace(rendering, exact=False), message)
+        message = replace(rendering.messages[index], reason=Reason("owner-unclear"))
+        rendering = with_message(replace(rendering, reason=message.reason), message)
     assert faults_of(View(view.case, True, rendering)) == []
 
 

@@ -19,7 +19,7 @@ def rendered():
 
     def make(messages, setting=None):
         rendering = spanparse.parse(template, messages)
-        return Rendered(setting, digests(messages), rendering, token_map(rendering, backend, template=template.text))
+        return Rendered(setting, digests(messages), token_map(rendering, backend, template=template.text))
 
     return make
 

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.shapes import conversation
 
 from spanparse import Note, Reason, Rendering, TemplateRefused, TemplateSource, load_source, parse, request_of, trace
+from spanparse.spans import Spans
 
 Message = dict[str, Any]
 
@@ -95,23 +97,21 @@ def test_renderings_of_published_templates_hold_plain_strings_and_are_copied() -
     assert seen > 200
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Rendering) if field.compare])
+@pytest.mark.parametrize(
+    "name", ["text", "exact", "reason", "generation_prompt", *(field.name for field in fields(Spans))]
+)
 def test_any_field_may_be_read_first(name: str) -> None:
     whole = of(chat())
     assert len(whole.messages) == 4
     assert getattr(of(chat()), name) == getattr(whole, name)
 
 
-def test_what_another_thread_has_worked_out_meanwhile_is_taken() -> None:
-    rendering = of(chat())
-    messages = rendering.messages
-    # Python asks like this if it found the field missing just before the other thread filled it in.
-    assert rendering.__getattr__("messages") is messages  # type: ignore[attr-defined]
-
-
-def test_a_name_that_is_no_field_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'Rendering' object has no attribute 'mesages'"):
-        of(chat()).mesages  # type: ignore[attr-defined]  # noqa: B018
+def test_threads_that_read_at_once_find_the_same() -> None:
+    messages = chat(50)
+    whole, rendering = of(messages), of(messages)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: getattr(rendering, name), ["messages", "barriers", "preamble"] * 8))
+    assert found == [whole.messages, whole.barriers, whole.preamble] * 8
 
 
 @pytest.mark.parametrize("name", ["chatml", "gpt-oss", "qwen3-coder"])

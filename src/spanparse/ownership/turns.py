@@ -14,21 +14,11 @@ from spanparse.spans import LEADING_ROLES
 
 
 class Turns(NamedTuple):
-    """Indices of the messages that open a turn, close one, or share one with another message.
-
-    `markers` holds for each piece the start marker in front of its first field, if any, and `ends` whether it ends a
-    turn.
-    """
+    """Indices of the messages that open a turn, close one, or share one with another message."""
 
     opens: frozenset[int]
     closes: frozenset[int]
     merged: frozenset[int]
-    markers: tuple[str | None, ...]
-    ends: tuple[bool, ...]
-
-    def of_first(self, count: int) -> list[tuple[str | None, bool]]:
-        """What is known of so many of the first pieces."""
-        return [*zip(self.markers[:count], self.ends[:count], strict=True)]
 
 
 def find_turns(
@@ -39,11 +29,10 @@ def find_turns(
     starts: frozenset[str],
     roles: Sequence[str],
     generation: str,
-    known: Sequence[tuple[str | None, bool]] = (),
 ) -> Turns:
     """Group the pieces at the places `shown`, whose `owners` are messages, into turns.
 
-    `generation` is the generation prompt's text. `known` is what an earlier answer says of the first ones.
+    `generation` is the generation prompt's text.
 
     A piece opens a turn if a start marker or its own role stands in the template's text before what it says. Roles
     whose texts never have one (a Mistral assistant) open a turn of their own, except tool results, and what follows a
@@ -55,11 +44,9 @@ def find_turns(
     inside: frozenset[str] = frozenset()
     start_of = cache(lambda like, inside: _start_of(text, pieces[like], sorted(starts - inside), inside))
     ends_turn = cache(lambda like: _ends_turn(text, pieces[like]))
-    first, ends = [marker for marker, _ in known], [end for _, end in known]
-    for place in shown[len(first) :]:
-        like = pieces.like(place)
-        first.append(start_of(like, inside))
-        ends.append(ends_turn(like))
+    likes = [pieces.like(place) for place in shown]
+    first = [start_of(like, inside) for like in likes]
+    ends = [ends_turn(like) for like in likes]
     markers = first
     opened = {
         at
@@ -99,7 +86,7 @@ def find_turns(
     opens = frozenset(turn[0] for turn in members)
     closes = frozenset(turn[-1] for turn in members)
     merged = frozenset(owner for turn in members if len(set(turn)) > 1 for owner in turn)
-    return Turns(opens, closes, merged, tuple(first), tuple(ends))
+    return Turns(opens, closes, merged)
 
 
 def _group(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanparse.analysis import Analysis
+from spanparse.deferred import Deferred
 from spanparse.families import bos_of
 from spanparse.ownership.parts import prompt_parts
 from spanparse.raw.delimiters import Delimiters, delimiters_of
@@ -22,6 +23,7 @@ from spanparse.spans import (
     Preamble,
     Reason,
     Rendering,
+    Spans,
 )
 
 REASON: Final = Reason("raw-text")
@@ -59,7 +61,6 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
             turn.role,
             (Piece(turn.start, turn.end),),
             parts[index],
-            False,
             REASON,
             (*order[index], *turn.notes, *lookalikes(text, turn, analysis)),
         )
@@ -67,20 +68,16 @@ def find_spans(text: str, analysis: Analysis) -> Rendering:
     )
     first = turns[0].start if turns else generation.start if generation else len(text)
     system_end = _system_end(messages)
-    return Rendering(
-        text,
-        analysis.family,
-        False,
-        REASON,
+    spans = Spans(
         _preamble(text, first),
         messages,
-        generation,
         _barriers(messages, generation, system_end),
         system_end,
         (),
         tuple(_doubts(turns, delimiters)),
         prompt_parts(text, *generation) if generation else (),
     )
+    return Rendering(text, analysis.family, REASON, generation, Deferred.done(spans))
 
 
 def _joined(turns: list[Turn], text: str, analysis: Analysis, delimiters: Delimiters) -> list[Turn]:

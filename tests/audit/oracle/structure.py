@@ -85,9 +85,9 @@ def _caller_text(view: View) -> list[Fault]:
 def _reasons(view: View) -> list[Fault]:
     rendering = view.rendering
     found = [
-        Fault("reason", m.index, f"exact={m.exact} with reason {m.reason}")
+        Fault("reason", m.index, f"unknown reason {m.reason}")
         for m in rendering.messages
-        if m.exact != (m.reason is None) or (m.reason is not None and m.reason.kind not in _REASONS)
+        if m.reason is not None and m.reason.kind not in _REASONS
     ]
     if rendering.exact != all(message.exact for message in rendering.messages):
         found.append(Fault("reason", None, f"exact={rendering.exact} although its messages say otherwise"))

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering
+from spanparse.deferred import Deferred
+from spanparse.spans import Barrier, BarrierKind, MessageSpan, Piece, Preamble, Rendering, Spans
 from spanparse.tokens import Backend, HuggingFaceTokenizer, LlamaVocabulary
 
 # The first example may load a vocabulary, and nothing here is about time.
@@ -233,18 +234,8 @@ class Prompt:
         preamble = pieces.pop("preamble", [Piece(0, 0)])[0]
         generation_prompt = pieces.pop("generation", [None])[0]
         messages = [MessageSpan(i, "user", tuple(p), ()) for i, p in pieces.items() if isinstance(i, int)]
-        return Rendering(
-            text=self.text,
-            family="auto",
-            exact=True,
-            reason=None,
-            preamble=Preamble(*preamble),
-            messages=tuple(messages),
-            generation_prompt=generation_prompt,
-            barriers=tuple(barriers),
-            system_end=None,
-            caller_text=tuple(self._caller),
-        )
+        spans = Spans(Preamble(*preamble), tuple(messages), tuple(barriers), None, tuple(self._caller))
+        return Rendering(self.text, "auto", None, generation_prompt, Deferred.done(spans))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanparse.deferred import Deferred
 from spanparse.spans import MessageSpan, Note, Part, Rendering
 from spanparse.tokens import HuggingFaceTokenizer, LlamaVocabulary, TokenMap, to_json, token_map
 
@@ -54,11 +55,15 @@ def test_positions_are_token_indices_without_media(small: Small, chat: Chat) -> 
     assert [barrier.position for barrier in tokens.barriers] == [barrier.token for barrier in tokens.barriers]
 
 
+def with_messages(rendering: Rendering, *messages: MessageSpan) -> Rendering:
+    return replace(rendering, spans=Deferred.done(replace(rendering.spans.value, messages=messages)))
+
+
 def test_positions_after_media_are_unknown(small: Small, chat: Chat) -> None:
     rendering = chat(["hello", "image", "world"])
     first, second, third = rendering.messages
     content = Part("content", second.start or 0, second.end or 0, children=(Part("media", 32, 37),))
-    with_media = replace(rendering, messages=(first, replace(second, parts=(content,)), third))
+    with_media = with_messages(rendering, first, replace(second, parts=(content,)), third)
     tokens = token_map(with_media, small["byte-level"])
     positions = [(piece.pos_begin, piece.pos_end) for m in tokens.message_ranges for piece in m.pieces]
     begin = tokens.message_ranges[1].pieces[0].begin
@@ -71,7 +76,7 @@ def test_positions_after_media_are_unknown(small: Small, chat: Chat) -> None:
 def test_a_dropped_message_has_no_tokens(small: Small, chat: Chat) -> None:
     rendering = chat(["hello"])
     dropped = MessageSpan(1, "developer", (), (), notes=(Note("dropped"),))
-    tokens = token_map(replace(rendering, messages=(*rendering.messages, dropped)), small["byte-level"])
+    tokens = token_map(with_messages(rendering, *rendering.messages, dropped), small["byte-level"])
     assert to_json(tokens)["tokens"]["messages"][1] == {
         "index": 1,
         "begin": None,
