@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.audit.verdict import Verdict
 
@@ -15,7 +16,8 @@ from tests.audit.verdict import Verdict
 class Counts:
     """`rendered` pairs are those that the template renders; `not_exact` counts them by outcome and reason.
 
-    `wrong` counts pairs, `checks` the pairs that each check found fault with.
+    `wrong` counts pairs, `checks` the pairs that each check found fault with, `renamed` what became of exact pairs
+    under other names.
     """
 
     rendered: int
@@ -24,6 +26,7 @@ class Counts:
     wrong: int
     checks: Counter[str]
     refused_by_template: int
+    renamed: Counter[str]
 
     @property
     def exact_share(self) -> float:
@@ -40,9 +43,12 @@ def count(verdicts: Iterable[Verdict]) -> Counts:
     rendered = exact = wrong = refused = 0
     not_exact: Counter[str] = Counter()
     checks: Counter[str] = Counter()
+    renamed: Counter[str] = Counter()
     for verdict in verdicts:
         wrong += bool(verdict.faults)
         checks.update({fault.check for fault in verdict.faults})
+        if verdict.renamed is not None:
+            renamed[verdict.renamed] += 1
         if verdict.outcome == "template refuses":
             refused += 1
             continue
@@ -50,7 +56,38 @@ def count(verdicts: Iterable[Verdict]) -> Counts:
         exact += verdict.outcome == "exact"
         if verdict.outcome != "exact":
             not_exact[f"{verdict.outcome}: {verdict.reason}"] += 1
-    return Counts(rendered, exact, not_exact, wrong, checks, refused)
+    return Counts(rendered, exact, not_exact, wrong, checks, refused, renamed)
+
+
+class Row(NamedTuple):
+    """A line of the table of counts: a number for each part, and its share of those that it is counted among."""
+
+    label: str
+    numbers: tuple[int, ...]
+    shares: tuple[float | None, ...]
+
+
+def rows(parts: Sequence[Counts]) -> list[Row]:
+    """The table of counts, with a number for each of `parts`."""
+    reasons = sorted({reason for counts in parts for reason in counts.not_exact})
+    checks = sorted({check for counts in parts for check in counts.checks})
+    compared = [sum(counts.renamed.values()) - counts.renamed["incomparable"] for counts in parts]
+    return [
+        _row("rendered by the template", [c.rendered for c in parts]),
+        _row("exact", [c.exact for c in parts], [c.rendered for c in parts]),
+        *(_row(reason, [c.not_exact[reason] for c in parts], [c.rendered for c in parts]) for reason in reasons),
+        _row("wrong", [c.wrong for c in parts]),
+        *(_row(f"wrong: {check}", [c.checks[check] for c in parts]) for check in checks),
+        _row("refused by the template", [c.refused_by_template for c in parts]),
+        _row("exact, and compared under other names", compared),
+        _row("exact under other names", [c.renamed["exact"] for c in parts], compared),
+        _row("incomparable under other names", [c.renamed["incomparable"] for c in parts]),
+    ]
+
+
+def _row(label: str, numbers: Sequence[int], among: Sequence[int] | None = None) -> Row:
+    shares = [n / of if of else None for n, of in zip(numbers, among, strict=True)] if among else [None] * len(numbers)
+    return Row(label, tuple(numbers), tuple(shares))
 
 
 def write_findings(verdicts: Sequence[Verdict], path: Path) -> int:

