@@ -5,7 +5,7 @@ usage: python bench/parse_speed.py [TEMPLATE …] [--messages N] [--rounds N] [-
 Templates are anything `load_source` reads; all bundled ones by default. The conversation is an agent's: a long system
 text, tool rounds with reasoning, and a new user message now and then; 500 messages make about 550,000 characters, or
 170,000 tokens. Each round times, in CPU seconds and in turn: a render by Jinja as transformers sets it up (the
-yardstick), `parse` with the equality check, `parse` without, `parse` with every span read, a parse of four times$
+yardstick), `parse` with the equality check, `parse` without, `parse` with every span read, a parse of four times as
 many messages, and a tokenizer: the tiny vocabulary's, or that of a Hugging Face folder. Printed are the medians of the
 ratios to the yardstick of the same round, so that a busy machine slows both sides alike; growth is the large parse's
 time for a message over the small one's.

@@ -8,7 +8,8 @@ from spanparse.tokens.drift import Drift, DriftToken, find_drift
 from spanparse.tokens.hf import HuggingFaceTokenizer
 from spanparse.tokens.llama import LlamaVocabulary
 from spanparse.tokens.load import load_backend
-from spanparse.tokens.map import MessageTokens, TokenBarrier, TokenMap, TokenRange, to_json, token_map
+from spanparse.tokens.map import MessageTokens, TokenBarrier, TokenMap, TokenRange, to_json
+from spanparse.tokens.mapping import token_map
 from spanparse.tokens.media import MediaRun
 from spanparse.tokens.pieces import Pieces
 from spanparse.tokens.sampled import keep_sampled
