@@ -11,11 +11,11 @@ from spanparse.analysis.variables import variables_of
 
 
 def names(template: str) -> list[str]:
-    return [read.name for read in variables_of(template, "test")]
+    return [read.name for read in variables_of(template, name="test")]
 
 
 def constants(template: str, name: str) -> tuple[Any, ...]:
-    (read,) = [read for read in variables_of(template, "test") if read.name == name]
+    (read,) = [read for read in variables_of(template, name="test") if read.name == name]
     return read.constants
 
 
@@ -88,10 +88,10 @@ def test_the_values_that_a_variable_is_compared_with(template: str, found: tuple
     ],
 )
 def test_what_is_looped_over_or_subscripted_is_a_container(template: str, is_container: bool) -> None:
-    (read,) = variables_of(template, "test")
+    (read,) = variables_of(template, name="test")
     assert read.is_container is is_container
 
 
 def test_a_template_that_does_not_compile_is_refused() -> None:
     with pytest.raises(TemplateError, match="broken"):
-        variables_of("{% if %}", "broken")
+        variables_of("{% if %}", name="broken")

@@ -40,7 +40,8 @@ def analyse(
     `kwargs`, at a fixed time of day. `limits` hold for the whole analysis. Raises `TemplateError` if the template does
     not compile and `TemplateLimit`; that it refuses conversations is a finding.
     """
-    reads = variables_of(template.text, template.source)
+    limits = limits.started()
+    reads = variables_of(template.text, name=template.source, limits=limits)
     given = {**template.special_tokens, **(kwargs or {})}
     tokens = _special_tokens(reads, given)
     settings = {token.name: token.text for token in tokens if not token.given}

@@ -7,7 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
+from spanparse.bounds.limits import Limits
 from spanparse.rendering.environment import MAX_TEMPLATE_CHARACTERS, ChatEnvironment, compile_template
+from spanparse.rendering.render import DEFAULT_LIMITS
 
 _ENVIRONMENT: Final = ChatEnvironment()
 _GIVEN: Final = frozenset({"messages", "tools", "add_generation_prompt"})
@@ -22,12 +24,16 @@ class Read(NamedTuple):
     is_container: bool
 
 
-def variables_of(text: str, name: str) -> tuple[Read, ...]:
+def variables_of(text: str, *, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Read, ...]:
     """The variables that the template may read before it sets them itself, sorted by name.
 
     Jinja's own answer (`meta.find_undeclared_variables`) counts every name that is set in one branch and read in
     another; following the order of the statements leaves those out. Raises what compiling the template raises.
     """
+    if limits.isolate:
+        from spanparse.isolation import isolated
+
+        return tuple(isolated(variables_of, text, name=name, limits=limits))
     compile_template(text, name, marking=False)
     assert len(text) <= MAX_TEMPLATE_CHARACTERS
     tree = _ENVIRONMENT.parse(text)

@@ -59,9 +59,24 @@ class Limits:
     until: float | None = None
     """End of `seconds` on the clock of `time.monotonic`, once they have started; see `started`."""
 
+    isolate: bool = False
+    """Compile and render in a worker process, within limits of the operating system's that no template escapes.
+
+    It can allocate 2.5 times `memory`, may use 1.5 times `seconds` of processor time, and is waited for 1.9 times
+    `seconds`; one that goes beyond dies alone, and the error is a `TemplateLimit`. docs/inspect.md says what bringing
+    a result back costs. Messages, tools and kwargs must be plain data. Elsewhere than on Linux a `SpanparseError` says
+    that there are no such limits.
+    """
+
     def started(self) -> Limits:
         """The same limits with the time running from now, for several renders that share it."""
-        return self if self.until is not None else replace(self, until=time.monotonic() + self.seconds)
+        if self.until is not None:
+            return self
+        if self.isolate:
+            from spanparse.isolation import ready
+
+            ready()
+        return replace(self, until=time.monotonic() + self.seconds)
 
 
 class LimitReached(Exception):

@@ -31,11 +31,12 @@ def analyse(
     """
     from spanparse.analysis import analyse as analyse_template
     from spanparse.analysis import to_json
-    from spanparse.cli.prompt import load_template
+    from spanparse.cli.prompt import limits_for, load_template
     from spanparse.conversation import parse_settings
 
     kwargs = parse_settings(settings or ())
-    found = analyse_template(load_template(source, variant), kwargs=kwargs)
+    limits = limits_for(source)
+    found = analyse_template(load_template(source, variant), kwargs=kwargs, limits=limits)
     if as_json:
         write_json(to_json(found))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +13,11 @@ from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, load_tools, parse_settings
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded, read_file
+from spanparse.isolation import is_available, prepare
 from spanparse.parse import parse_request, request_of
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit
-from spanparse.sources import TemplateSource, load_source
+from spanparse.sources import TemplateSource, bundled_names, load_source
 from spanparse.spans import REASONING_FIELDS, Note
 from spanparse.stability import with_stability
 
@@ -75,12 +76,13 @@ def _rendered(
     add_generation_prompt: bool,
     stability: bool,
 ) -> Prompt:
+    limits = limits_for(source)
     own_tools = None if tools is None else load_tools(read_input(tools), name=tools)
     conversation, sample = None, None
     if messages is not None:
         conversation = load_conversation(read_input(messages), own_tools, name=messages)
     template = load_template(source, variant, tools=_has_tools(conversation, tools))
-    limits = DEFAULT_LIMITS.started()
+    limits = limits.started()
     if conversation is None:
         conversation, sample = _sample(template, own_tools, kwargs, limits)
     request = request_of(
@@ -126,6 +128,18 @@ def load_template(source: str, variant: str | None = None, *, tools: bool = Fals
         special = {"bos_token": vocabulary.PADDING, "eos_token": vocabulary.END_OF_TURN}
         return TemplateSource(source, found.text, found.sha256, None, special, source)
     return load_source(source, variant, tools=tools)
+
+
+def limits_for(source: str) -> Limits:
+    """The limits of a command: where the platform can, a template that did not come with spanparse renders in a worker.
+
+    What will give the workers is started, while the command goes on.
+    """
+    comes_along = not Path(source).exists() and (source in bundled_names() or is_tiny(source))
+    if comes_along or not is_available():
+        return DEFAULT_LIMITS
+    prepare()
+    return replace(DEFAULT_LIMITS, isolate=True)
 
 
 def is_tiny(name: str) -> bool:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from spanparse.analysis import analyse
 from spanparse.cli.output import warning_line
-from spanparse.cli.prompt import Prompt, check_standard_input, load_template, read_input
+from spanparse.cli.prompt import Prompt, check_standard_input, limits_for, load_template, read_input
 from spanparse.conversation import parse_settings
 from spanparse.errors import ConversationError
 from spanparse.parse import request_of
 from spanparse.raw import find_spans
-from spanparse.rendering.render import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,7 @@ def load_raw_prompt(source: str, path: str, *, variant: str | None = None, setti
     except UnicodeDecodeError as error:
         raise ConversationError(path, f"not UTF-8 (byte {error.start})") from error
     template = load_template(source, variant)
-    limits = DEFAULT_LIMITS.started()
+    limits = limits_for(source).started()
     rendering = find_spans(text, analyse(template, kwargs=kwargs, limits=limits))
     for note in rendering.notes:
         warning_line(f"{path}: {note}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 Path = tuple[str | int, ...]
 
@@ -30,9 +30,9 @@ class Origin(_Origin):
         message = int(path[1]) if len(path) > 1 and path[0] == "messages" else None
         return tuple.__new__(cls, (path, literal, message))
 
-    def __getnewargs__(self) -> tuple[Path, bool]:
-        """What pickle and copy make another one of: not all fields, as for any other NamedTuple."""
-        return self.path, self.literal
+    def __reduce__(self) -> Any:
+        """Those that are compared by identity stay themselves in another process."""
+        return _restored, (self.path, self.literal)
 
     def as_literal(self) -> Origin:
         """The origin of template text that is evaluated on behalf of this one."""
@@ -59,6 +59,11 @@ def path_text(path: Path) -> str:
         else:
             text += f"[{json.dumps(step, ensure_ascii=False)}]"
     return text
+
+
+def _restored(path: Path, literal: bool) -> Origin:
+    origin = Origin(path, literal)
+    return next((known for known in (NOWHERE, GENERATION) if known == origin), origin)
 
 
 NOWHERE: Final = Origin((), literal=True)

@@ -78,6 +78,10 @@ def render_plain(text: str, request: Request, *, name: str = "template", limits:
 
     Raises `TemplateError` (does not compile), `TemplateRefused` (raised while rendering) or `TemplateLimit`.
     """
+    if limits.isolate:
+        from spanparse.isolation import isolated
+
+        return str(isolated(render_plain, text, request, name=name, limits=limits))
 
     def joined(out: list[str], meter: Meter) -> str:
         meter.expect(sum(map(len, out)))
@@ -101,11 +105,26 @@ def render_marked(
     was rendering when it wrote them. `findings` is told of them and of the rest. Raises what `render_plain` raises.
     """
     found = Findings() if findings is None else findings
+    if limits.isolate:
+        from spanparse.isolation import isolated
+
+        marked, others = isolated(_marked_and_findings, text, request, name=name, limits=limits, detailed=detailed)
+        for finding in Findings.__slots__:
+            setattr(found, finding, getattr(others, finding))
+        assert isinstance(marked, Marked)
+        return marked
 
     def joined(out: list[Any], meter: Meter) -> Marked:
         return assembled(out, found.unmarked, meter.expect)
 
     return _run(text, request, name, limits, joined, findings=found, detailed=detailed)
+
+
+def _marked_and_findings(
+    text: str, request: Request, *, name: str, limits: Limits, detailed: bool
+) -> tuple[Marked, Findings]:
+    findings = Findings()
+    return render_marked(text, request, name=name, limits=limits, findings=findings, detailed=detailed), findings
 
 
 def _run(
