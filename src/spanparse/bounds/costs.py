@@ -224,13 +224,6 @@ STRING_METHODS: Final[Mapping[str, Cost]] = {
 }
 """Costs of the methods of `str`, given the text and the method's arguments."""
 
-FREE_IF_SHORT: Final = frozenset(
-    name
-    for name, cost in STRING_METHODS.items()
-    if cost in (_scan, scanned_back, stripped, _cased, _split, _split_back, _lines)
-)
-"""Methods that need no bound on a text of at most `BIG` characters, whatever short texts they are given."""
-
 
 def _search(operations: Operations, values: Any, value: Any, *operands: object) -> None:
     operations.meter.expect((operations.weigh(value).characters + 1) * len(values))

@@ -61,6 +61,13 @@ def guard(template: nodes.Template) -> nodes.Template:
     return template
 
 
+def unguarded(node: nodes.Expr) -> nodes.Expr:
+    """What stands behind the guards around `node`."""
+    while isinstance(node, nodes.Filter) and node.name in GUARDS and node.node is not None:
+        node = node.node
+    return node
+
+
 def is_constant(node: nodes.Node) -> bool:
     """Whether the template states the value."""
     if isinstance(node, (nodes.List, nodes.Tuple)):

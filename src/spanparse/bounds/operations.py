@@ -1,6 +1,6 @@
-"""The operators of compiled templates, bounded: what the code generators write where Jinja would write Python's own.
+"""The operations of compiled templates, bounded: what guards ask, and what runs in the place of Python's own.
 
-Each gives what Python's operator gives, or raises `LimitReached` before an operation that would run past the limits.
+Each gives what Python's operation gives, or raises `LimitReached` before one that would run past the limits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, Final, final
 
 from jinja2.runtime import Undefined, markup_join
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from spanparse.bounds.limits import BIG, MAX_BITS, RUN_BYTES, LimitReached, Meter
 from spanparse.bounds.weight import Weight, weigh
@@ -165,14 +165,6 @@ class Operations:
             self.meter.expect(size)
             found.append(part)
         return found
-
-    def escaped(self, value: Any) -> str:
-        """`value` for HTML, where a template turns autoescaping on."""
-        if isinstance(value, str):
-            self.meter.expect(len(value), ESCAPE_GROWTH)
-        else:
-            self.meter.expect(self.weigh(value).characters, REPR_GROWTH)
-        return self.meter.keep(escape(value))
 
     def html(self, values: Iterable[Any], escaping: bool) -> str:
         """`values` joined where a template turns autoescaping on: escaped if one of them is HTML."""

@@ -16,7 +16,8 @@ from spanparse.marks.origin import Origin, Path
 from spanparse.marks.place import Place
 
 _new_string = str.__new__
-_UNTRACKED: Final = frozenset({str, dict, list, int, float})
+UNTRACKED: Final = frozenset({str, dict, list, int, float})
+"""Types of values in a tracked dict that are not tracked yet."""
 
 
 @final
@@ -43,7 +44,7 @@ class TrackedDict(dict[str, Any]):
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
         kind = type(value)
-        if kind in _UNTRACKED:
+        if kind in UNTRACKED:
             place = self._place[key if self._renamed is None else self._renamed.get(key, key)]
             if kind is str:
                 value = Marked.whole(value, place.origin, 0)
@@ -65,7 +66,7 @@ class TrackedDict(dict[str, Any]):
             tracked = {}
             for key, value in dict.items(self):
                 place = self._place_of(key)
-                if type(value) in _UNTRACKED:
+                if type(value) in UNTRACKED:
                     value = track(value, place, self._printable or key == "arguments")
                 tracked[Marked.whole(key, place.origin) if self._printable and isinstance(key, str) else key] = value
             dict.clear(self)

@@ -21,17 +21,15 @@ from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from spanparse.bounds.bounded_code import LOOP_ATTRIBUTES
 from spanparse.bounds.costs import STRING_METHODS
 from spanparse.bounds.guards import GUARDS, guard, guards_of
 from spanparse.bounds.limits import LimitReached
-from spanparse.bounds.macro_code import ChatMacro
 from spanparse.bounds.operations import FLAT, Operations
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json, marked_safe
 from spanparse.marks.marked import Marked, concat, runs_of
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
-from spanparse.marks.tracked import TrackedDict, TrackedList
+from spanparse.marks.tracked import UNTRACKED, TrackedDict
 from spanparse.rendering.calls import (
     bound_pairs,
     bounded_block,
@@ -45,15 +43,17 @@ from spanparse.rendering.codegen import MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
-from spanparse.rendering.loop import ChatLoop
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
 
+_find = dict.get
 _DICTS: frozenset[type] = frozenset((dict, TrackedDict))
 _DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
 _READING = frozenset(("get", "items", "keys", "values"))
-_LOOPS = frozenset((LoopContext, ChatLoop))
+_LOOP_ATTRIBUTES = frozenset(
+    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
 
 
 class ChatNamespace(Namespace):
@@ -125,6 +125,14 @@ def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: 
     return margin + result if first else result
 
 
+def _called(macro: Macro, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """`macro(*args, **kwargs)`: its function at once, where Jinja would find that no argument needs a look."""
+    absent = macro._argument_count - len(args)
+    if kwargs or absent < 0 or macro.caller or macro.catch_kwargs or macro.catch_varargs or context.eval_ctx.autoescape:
+        return macro(context.eval_ctx, *args, **kwargs)
+    return macro._func(*args, *(missing,) * absent)
+
+
 class _Filters(dict[str, Callable[..., Any]]):
     """The filters of a render: compiled code finds the guards among them, a template that asks for a name does not."""
 
@@ -192,14 +200,18 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         kind = type(obj)
         if kind in _DICTS:
             if attribute not in _DICT_ATTRIBUTES:
-                return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+                value = _find(obj, attribute, missing)
+                if value is missing:
+                    return self.undefined(obj=obj, name=attribute)
+                # A field that was asked for before is tracked already.
+                return obj[attribute] if type(value) in UNTRACKED and kind is TrackedDict else value
             if attribute in _READING:
                 return getattr(obj, attribute)
         if kind is ChatNamespace and attribute[0] != "_":
             value = object.__getattribute__(obj, "_Namespace__attrs").get(attribute, missing)
             if value is not missing and not callable(value):
                 return value
-        if (kind in _LOOPS and attribute in LOOP_ATTRIBUTES) or (
+        if (kind is LoopContext and attribute in _LOOP_ATTRIBUTES) or (
             (kind is str or kind is Marked) and attribute in STRING_METHODS
         ):
             return getattr(obj, attribute)
@@ -225,10 +237,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         The sandbox need not be asked about macros, nor about methods of built-in types that it has let a template have.
         """
         kind = type(__obj)
-        if kind is Macro or kind is ChatMacro:
+        if kind is Macro:
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
-            return __obj(__context.eval_ctx, *args, **kwargs)
+            return _called(__obj, __context, args, kwargs)
         operations = __self.operations
         if kind is BuiltinMethodType or (
             kind is MethodType and isinstance(__obj.__self__, (str, type, ChatDict, TrackedDict))
@@ -266,12 +278,9 @@ class MarkingEnvironment(ChatEnvironment):
     """The same environment for a marked render: every way of joining texts is one that keeps marks."""
 
     code_generator_class = MarkingCodeGenerator
-    macro_type = ChatMacro
-    loop_type = ChatLoop
     text_type = Marked
     generation_origin = GENERATION
     dict_type = TrackedDict
-    known_types = frozenset((Marked, TrackedDict, TrackedList))
     origin_type = Origin
 
     def __init__(self) -> None:
@@ -291,7 +300,7 @@ class MarkingEnvironment(ChatEnvironment):
         self.globals["strftime_now"] = _marked_strftime_now
 
     def tree(self, text: str) -> nodes.Template:
-        return self.parse(text)
+        return self.parse(text)  # the generator puts the guards in, once it has read the tree
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return super().is_safe_attribute(obj, attr, value) and not _is_ours(obj, attr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,6 @@ from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE
 from spanparse.marks.place import request_place
 from spanparse.marks.tracked import TrackedList, track, track_list, track_message
-from spanparse.rendering.codegen import PRINTED_FIELDS
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.cursor import Cursor, Findings
 from spanparse.rendering.environment import compile_template, load
@@ -145,7 +144,7 @@ def _run(
     operations = Operations(meter, concat if marking else "".join)
     cursor = Cursor(operations, findings or Findings(), detailed=detailed)
     template = load(code, operations, marking=marking)
-    variables = _marked_variables(request, template[PRINTED_FIELDS]) if marking else _variables(request)
+    variables = _marked_variables(request, text) if marking else _variables(request)
     try:
         environment = template["environment"]
         context = new_context(environment, None, template["blocks"], variables, globals=environment.globals)
@@ -181,10 +180,10 @@ def _variables(request: Request) -> dict[str, Any]:
     }
 
 
-def _marked_variables(request: Request, printed: Sequence[str]) -> dict[str, Any]:
+def _marked_variables(request: Request, template: str) -> dict[str, Any]:
     return {
         **{name: _template_text(value) for name, value in request.kwargs.items()},
-        "messages": _tracked(request.messages, printed),
+        "messages": _tracked(request.messages, template),
         "tools": track(request.tools, request_place()["tools"], printable=True),
         "documents": request.kwargs.get("documents"),
         "add_generation_prompt": request.add_generation_prompt,
@@ -210,10 +209,10 @@ def _presented(message: Message) -> Message:
     return {"thinking": reasoning, **fields, "reasoning_content": reasoning}
 
 
-def _tracked(messages: list[Message], printed: Sequence[str]) -> TrackedList:
-    """The messages as a template sees them, tracked; it may print the fields named `printed`."""
+def _tracked(messages: list[Message], template: str) -> TrackedList:
+    """The messages as a template sees them, tracked: the texts of fields that it names at once."""
     place = request_place()["messages"]
-    texts = [name for name in _MESSAGE_TEXTS if name in printed]
+    texts = [name for name in _MESSAGE_TEXTS if name in template]
     tracked = []
     for index, message in enumerate(messages):
         fields = _presented(message)
