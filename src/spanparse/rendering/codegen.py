@@ -21,6 +21,13 @@ _OUT: Final = "out"
 _MOST_ADDENDS: Final = 16
 
 
+def _quietly(generator: MarkingCodeGenerator, node: nodes.Node, frame: Frame) -> None:
+    """Jinja's own way with a node of whose texts none is put out."""
+    generator._quiet += 1
+    getattr(CodeGenerator, f"visit_{type(node).__name__}")(generator, node, frame)
+    generator._quiet -= 1
+
+
 class MarkingCodeGenerator(CodeGenerator):
     """Guarded code whose literals are marked, whose loops tell the cursor what they hold, and which fills a list.
 
@@ -317,18 +324,15 @@ class MarkingCodeGenerator(CodeGenerator):
         """The empty text with the mark of `text`, without one if that is none or kept back for other reasons."""
         known = self.temporary_identifier()
         self.write(f"({known} if type({known} := nothing(")
-        self._write_all(text.before, text.value, frame)
+        for test in text.before:
+            self.visit(test, frame)
+            self.write(" and ")
+        self.visit(text.value, frame)
         self.write(")) is text_type")
         for test in text.after:
             self.write(" and ")
             self.visit(test, frame)
         self.write(" else '')")
-
-    def _write_all(self, tests: Iterable[nodes.Node], value: nodes.Node, frame: Frame) -> None:
-        for test in tests:
-            self.visit(test, frame)
-            self.write(" and ")
-        self.visit(value, frame)
 
     def visit_Or(self, node: nodes.BinExpr, frame: Frame) -> None:  # noqa: N802
         if self._quiet or not is_empty_text(node.right):
@@ -341,12 +345,7 @@ class MarkingCodeGenerator(CodeGenerator):
 
     # --- text that is only looked at, never printed, needs no marks -----------------------------------
 
-    def _visit_quietly(self, node: nodes.Node, frame: Frame) -> None:
-        self._quiet += 1
-        getattr(super(), f"visit_{type(node).__name__}")(node, frame)
-        self._quiet -= 1
-
-    visit_Compare = visit_Test = visit_Getitem = _visit_quietly  # noqa: N815
+    visit_Compare = visit_Test = visit_Getitem = _quietly  # noqa: N815
 
 
 def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:
