@@ -143,8 +143,8 @@ class _Guarding(NodeTransformer):
         joined: list[nodes.Expr] = []
         values = 0
         for operand in node.nodes:
-            if is_constant(operand):
-                joined.append(operand)
+            if isinstance(operand, nodes.Const):
+                joined.append(operand if isinstance(operand.value, str) else _guarded("text", operand))
                 continue
             values += 1
             if values > 2:

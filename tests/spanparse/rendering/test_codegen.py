@@ -42,6 +42,7 @@ def owners(marked: Marked) -> list[tuple[str, int | None]]:
         "{% generation %}{{ varargs }}{{ caller }}{{ kwargs }}{% endgeneration %}",
         "{% set t %}{% generation %}{{ x }}{% endgeneration %}{% endset %}{{ t | upper }}",
         "{% set n = namespace(v=0) %}{% macro f() %}{% set n.v = n.v + 1 %}{{ n.v }}{% endmacro %}{{ f() + f() }}",
+        "{% set y = x ~ 1 ~ none ~ [] ~ (2, x) ~ {} ~ z ~ -1 ~ true %}{{ y }}{{ (x ~ [] ~ 1.5) | upper }}",
         "{% macro f(m) %}{% if loop is defined %}{{ loop }}{% endif %}{{ m.role }}{% endmacro %}"
         "{% for m in messages %}{{ f(m) }}{{ loop.index ~ f(m) }}{% endfor %}",
     ],
