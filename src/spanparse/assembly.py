@@ -10,7 +10,7 @@ from typing import Any, Final
 from spanparse.deferred import Deferred
 from spanparse.marks.marked import Runs
 from spanparse.ownership.layout import Layouts
-from spanparse.ownership.notes import displaced_messages
+from spanparse.ownership.notes import displaced_messages, message_notes
 from spanparse.ownership.parts import preamble_parts, prompt_parts
 from spanparse.ownership.pieces import Ownership, Pieces
 from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE
@@ -133,18 +133,18 @@ def _messages(
     for place, owner in enumerate(order):
         if owner >= 0:
             owned.setdefault(owner, []).append(place)
-    layouts = Layouts(marking.text, pieces, displaced)
+    layouts = Layouts(marking.text, pieces)
     messages = []
     for index, said in enumerate(marking.said):
         places = owned.get(index, ())
-        parts, notes = layouts.describe(
-            index, said, places, opens_turn=index in turns.opens, closes_turn=index in turns.closes
-        )
+        parts = layouts.parts(index, said, places, opens_turn=index in turns.opens, closes_turn=index in turns.closes)
+        runs = [run for place in places for run in pieces.runs(place) if run[0] < run[1]]
+        notes = message_notes(index, said, runs, displaced)
         if index in turns.merged:
-            notes = (Note("merged"), *notes)
+            notes.insert(0, Note("merged"))
         reason = doubts.everywhere or doubts.messages.get(index)
         mine = tuple([ranges[place] for place in places])
-        messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason, notes))
+        messages.append(MessageSpan(index, marking.roles[index], mine, parts, reason, tuple(notes)))
     return tuple(messages)
 
 

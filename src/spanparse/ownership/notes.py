@@ -3,68 +3,66 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import lt
-from typing import Any
+from typing import Any, Final
 
+from spanparse.marks.origin import Run
 from spanparse.ownership.parts import is_media
-from spanparse.ownership.segments import Segment
 from spanparse.spans import REASONING_FIELDS, Note, NoteKind
 
-TEXT_FIELDS = ("content", *REASONING_FIELDS)
+_TEXT_FIELDS: Final = ("content", *REASONING_FIELDS)
+_SAYING: Final = frozenset({"tool_calls", *_TEXT_FIELDS})
+_Field = tuple[str | int, ...]
 
 
 def message_notes(
-    index: int, message: dict[str, Any], segments: Sequence[Segment], displaced: Mapping[int, NoteKind]
+    index: int, message: dict[str, Any], runs: Sequence[Run], displaced: Mapping[int, NoteKind]
 ) -> list[Note]:
-    """Notes on message `index`, whose segments are given in text order.
+    """Notes on message `index`, whose runs with characters are given in text order.
 
     `displaced` names the messages that are not in their place: `hoisted` in front of an earlier one or `moved` behind a
     later one. `dropped` says that nothing of what the message says is shown; if not even a header is, it has no span.
     """
-    if not segments:
+    if not runs:
         return [Note("dropped")]
     notes = [Note(displaced[index])] if index in displaced else []
-    shown = {segment.origin.path[2:] for segment in segments if not segment.origin.literal}
+    shown: dict[_Field, list[Run]] = {}
+    for run in runs:
+        path, literal, _ = run[2]
+        if not literal:
+            shown.setdefault(path[2:], []).append(run)
     texts = _texts(message)
     for field, value in texts:
-        notes += _text_notes(field, value, [s for s in segments if _is_from(s, field)])
+        # A text may be shown as part of a list that was printed whole.
+        own = [run for path, found in shown.items() if path and path == field[: len(path)] for run in found]
+        notes += _text_notes(field, value, own)
     calls = message.get("tool_calls") or []
-    lost = [i for i in range(len(calls)) if not any(path[:2] in (("tool_calls", i), ("tool_calls",)) for path in shown)]
-    gone = ["tool_calls"] if calls and len(lost) == len(calls) else [f"tool_calls[{i}]" for i in lost]
-    gone += [
-        f"tool_calls[{i}].function.arguments"
-        for i, path in enumerate(arguments_as_text(message))
-        if path and i not in lost and not any(place == path[: len(place)] for place in shown if place)
-    ]
-    written = {segment.origin.path[2:4] for segment in segments}
-    media = [i for i, item in enumerate(_items(message)) if is_media(item)]
+    notes += [Note("dropped", field) for field in _lost_calls(calls, shown)]
+    content = message.get("content")
+    media = [i for i, item in enumerate(content) if is_media(item)] if isinstance(content, list) else []
+    written = {run.origin.path[2:4] for run in runs} if media else set()
     unseen = [i for i in media if ("content", i) not in written and ("content",) not in shown]
-    notes += [Note("dropped", field) for field in (*gone, *(f"content[{i}]" for i in unseen))]
-    says = bool(calls) or bool(media) or any(value.strip() for _, value in texts)
-    if (
-        says
-        and len(unseen) == len(media)
-        and not any(path[0] in ("tool_calls", *TEXT_FIELDS) for path in shown if path)
-    ):
-        notes.insert(0, Note("dropped"))
+    notes += [Note("dropped", f"content[{i}]") for i in unseen]
+    if len(unseen) == len(media) and not any(path and path[0] in _SAYING for path in shown):
+        says = bool(calls) or bool(media) or any(value.strip() for _, value in texts)
+        return [Note("dropped"), *notes] if says else notes
     return notes
 
 
-def arguments_as_text(message: dict[str, Any]) -> list[tuple[str | int, ...]]:
-    """For each call the path of its arguments, if they are a text that says something; else an empty one."""
-    found: list[tuple[str | int, ...]] = []
-    for i, call in enumerate(message.get("tool_calls") or ()):
+def _lost_calls(calls: Sequence[Any], shown: Collection[_Field]) -> list[str]:
+    """The calls of which nothing is shown, and the arguments that say something and are not shown."""
+    lost = [i for i in range(len(calls)) if not any(path[:2] in (("tool_calls", i), ("tool_calls",)) for path in shown)]
+    gone = ["tool_calls"] if calls and len(lost) == len(calls) else [f"tool_calls[{i}]" for i in lost]
+    for i, call in enumerate(calls):
         inner = call.get("function") if isinstance(call, dict) else None
         text = inner.get("arguments") if isinstance(inner, dict) else None
-        says = isinstance(text, str) and text.strip().strip("{}").strip()
-        found.append(("tool_calls", i, "function", "arguments") if says else ())
-    return found
-
-
-def _items(message: dict[str, Any]) -> list[Any]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
+        path = ("tool_calls", i, "function", "arguments")
+        if i in lost or not isinstance(text, str) or not text.strip().strip("{}").strip():
+            continue
+        if not any(place and place == path[: len(place)] for place in shown):
+            gone.append(f"tool_calls[{i}].function.arguments")
+    return gone
 
 
 def displaced_messages(order: Sequence[int]) -> dict[int, NoteKind]:
@@ -98,10 +96,10 @@ def displaced_messages(order: Sequence[int]) -> dict[int, NoteKind]:
     }
 
 
-def _texts(message: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+def _texts(message: dict[str, Any]) -> list[tuple[_Field, str]]:
     """The (path, text) of every text field and text part that is not empty."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
-    for field in TEXT_FIELDS:
+    found: list[tuple[_Field, str]] = []
+    for field in _TEXT_FIELDS:
         value = message.get(field)
         if isinstance(value, str) and value:
             found.append(((field,), value))
@@ -112,19 +110,13 @@ def _texts(message: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
     return found
 
 
-def _is_from(segment: Segment, field: tuple[str | int, ...]) -> bool:
-    """Whether a segment shows `field`, itself or within a list that was printed whole."""
-    path = segment.origin.path[2:]
-    return not segment.origin.literal and bool(path) and path == field[: len(path)]
-
-
-def _text_notes(field: tuple[str | int, ...], value: str, segments: Sequence[Segment]) -> list[Note]:
+def _text_notes(field: _Field, value: str, runs: Sequence[Run]) -> list[Note]:
     name = str(field[0]) if len(field) == 1 else f"{field[0]}[{field[1]}]"
-    if not segments:
+    if not runs:
         return [Note("dropped" if value.strip() else "trimmed", name)]
-    if any(segment.source < 0 for segment in segments):
+    if any(run.source < 0 for run in runs):
         return [Note("transformed", name)]
-    ranges = sorted((s.source, s.source + s.end - s.start) for s in segments)
+    ranges = sorted((run.source, run.source + run.end - run.start) for run in runs)
     notes: list[Note] = []
     covered = ranges[0][0]
     missing = value[:covered]
