@@ -32,15 +32,15 @@ def common_text(texts: Sequence[str], foreign: Sequence[str] = ()) -> str | None
     group = _most_alike(texts, 0)
     if not group:
         return None
-    shared = _shared(group)
+    shared = shared_start(group)
     if not shared.strip():
         group = [text.lstrip() for text in group]
-        shared = _shared(group)
+        shared = shared_start(group)
     while any(text.startswith(shared) for text in foreign):
         group = _most_alike(group, len(shared))
         if not group:
             break
-        shared = _shared(group)
+        shared = shared_start(group)
     return shared
 
 
@@ -50,10 +50,6 @@ def _most_alike(texts: Sequence[str], at: int) -> list[str]:
     counts = Counter(opening[1] if opening else None for opening in openings)
     usual = counts.most_common(1)[0][0] if counts else None
     return [text for text, opening in zip(texts, openings, strict=True) if opening and opening[1] == usual]
-
-
-def _shared(texts: Sequence[str]) -> str:
-    return shared_start(texts)
 
 
 def _whole(prefix: str, texts: Iterable[str]) -> str:

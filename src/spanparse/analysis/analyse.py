@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from spanparse.analysis.calls import find_tool_calls, tools_blocks
 from spanparse.analysis.effects import find_variables, values_of
-from spanparse.analysis.findings import Analysis, Clock, Reasoning, RoleMarkers, SpecialToken
+from spanparse.analysis.findings import Analysis, Reasoning, RoleMarkers, SpecialToken
 from spanparse.analysis.habits import habits, verdicts
 from spanparse.analysis.llama_cpp import llama_cpp_markers
 from spanparse.analysis.markers import control_tokens, generation_prompt, role_markers
@@ -29,10 +30,7 @@ _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 
 
 def analyse(
-    template: TemplateSource,
-    *,
-    kwargs: Mapping[str, Any] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    template: TemplateSource, *, kwargs: Mapping[str, Any] | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Analysis:
     """What `template` writes, reads, refuses and does to messages.
 
@@ -49,37 +47,45 @@ def analyse(
     free = [read for read in reads if not read.name.endswith("_token") and read.name not in given]
     required = _require(trials, free)
     settle_form(trials)
-    outcomes = [trials.parse(probe) for probe in VERDICT_PROBES]
-    if all(isinstance(outcome, Refusal) for outcome in outcomes):
-        return _refusing(trials, tokens, outcomes)
-    roles = role_markers(trials)
-    assistant = next((found for found in roles if found.role == "assistant"), None)
-    variables = find_variables(trials, [read for read in free if read.name not in dict(required)])
-    reasoning = _reasoning(trials, assistant, free)
-    return Analysis(
+    refusals = [outcome.reason for probe in VERDICT_PROBES if isinstance(outcome := trials.parse(probe), Refusal)]
+    refuses_all = len(refusals) == len(VERDICT_PROBES)
+    found = Analysis(
         template.source,
         template.sha256,
         template.variant,
         family_of(template.text).name,
-        None,
+        refusals[0] if refuses_all else None,
         trials.content_as,
         tokens,
-        required,
-        roles,
-        generation_prompt(trials, assistant),
-        default_text(trials),
-        reasoning,
-        find_tool_calls(trials, assistant, reasoning),
-        tools_blocks(trials),
-        variables,
         verdicts(trials),
-        habits(trials),
-        find_bos(trials),
-        find_clock(trials),
-        find_media(trials),
         llama_cpp_markers(trials),
-        _inexact(trials),
-        control_tokens(found for found in trials.tried().values() if isinstance(found, Rendering)),
+    )
+    return found if refuses_all else _with_findings(found, trials, required, free)
+
+
+def _with_findings(
+    found: Analysis, trials: Trials, required: tuple[tuple[str, Any], ...], free: Sequence[Read]
+) -> Analysis:
+    roles = role_markers(trials)
+    assistant = next((found for found in roles if found.role == "assistant"), None)
+    variables = find_variables(trials, [read for read in free if read.name not in dict(required)])
+    reasoning = _reasoning(trials, assistant, free)
+    return replace(
+        found,
+        required=required,
+        roles=roles,
+        generation_prompt=generation_prompt(trials, assistant),
+        default_text=default_text(trials),
+        reasoning=reasoning,
+        tool_calls=find_tool_calls(trials, assistant, reasoning),
+        tools=tools_blocks(trials),
+        variables=variables,
+        habits=habits(trials),
+        bos=find_bos(trials),
+        clock=find_clock(trials),
+        media=find_media(trials),
+        inexact=_inexact(trials),
+        control_tokens=control_tokens(found for found in trials.tried().values() if isinstance(found, Rendering)),
     )
 
 
@@ -119,49 +125,12 @@ def _reasoning(trials: Trials, assistant: RoleMarkers | None, reads: Sequence[Re
         return found
     settings = [(read.name, value) for read in reads for value in values_of(read) if value is not False]
     for name, value in settings[:_MOST_SETTINGS]:
-        other = trials.under({name: value})
-        under = find_reasoning(other, assistant)
+        under = find_reasoning(trials.under({name: value}), assistant)
         if under is not None and under.fields:
-            return Reasoning(under.fields, under.start, under.end, under.kept, under.inline, ((name, value),))
+            return replace(under, needs=((name, value),))
     return found
 
 
 def _inexact(trials: Trials) -> tuple[tuple[str, str], ...]:
-    reasons = []
-    for probe in VERDICT_PROBES:
-        rendering = trials.accepted(probe)
-        if rendering is not None and not rendering.exact:
-            assert rendering.reason is not None
-            reasons.append((probe.shape, rendering.reason.kind))
-    return tuple(reasons)
-
-
-def _refusing(trials: Trials, tokens: tuple[SpecialToken, ...], outcomes: Sequence[object]) -> Analysis:
-    """The findings about a template that took none of the conversations."""
-    template = trials.template
-    first = next(outcome.reason for outcome in outcomes if isinstance(outcome, Refusal))
-    return Analysis(
-        template.source,
-        template.sha256,
-        template.variant,
-        family_of(template.text).name,
-        first,
-        trials.content_as,
-        tokens,
-        (),
-        (),
-        None,
-        None,
-        None,
-        None,
-        (),
-        (),
-        verdicts(trials),
-        (),
-        None,
-        Clock("never"),
-        (),
-        llama_cpp_markers(trials),
-        (),
-        (),
-    )
+    parsed = ((probe.shape, trials.accepted(probe)) for probe in VERDICT_PROBES)
+    return tuple((shape, found.reason.kind) for shape, found in parsed if found is not None and found.reason)

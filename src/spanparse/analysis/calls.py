@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
@@ -155,21 +156,14 @@ def _without_end(tail: str, end: str) -> str:
 
 
 def _notation(arguments: str) -> Literal["json", "python", "own"]:
-    return "json" if _json(arguments) is not None else "python" if _python(arguments) is not None else "own"
+    return "json" if _reads(json.loads, arguments) else "python" if _reads(ast.literal_eval, arguments) else "own"
 
 
-def _json(text: str) -> Any:
+def _reads(read: Callable[[str], Any], text: str) -> bool:
     try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _python(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
+        return read(text) is not None
     except (ValueError, SyntaxError):
-        return None
+        return False
 
 
 def _string_arguments(trials: Trials) -> Literal["verbatim", "encoded again", "rewritten", "dropped"] | None:
@@ -206,6 +200,7 @@ def _block(rendering: Rendering, probe: Probe, situation: str) -> ToolsBlock | N
                 piece = next(piece for piece in message.pieces if piece.start <= part.start < piece.end)
                 texts = [other.start for other in message.parts if other.kind == "content"]
                 stop = min((start for start in texts if start >= part.end), default=piece.end)
+                ends = [other.end for other in message.parts if other.kind == "content" and other.end <= part.start]
                 return ToolsBlock(
                     situation,
                     message.role,
@@ -213,14 +208,10 @@ def _block(rendering: Rendering, probe: Probe, situation: str) -> ToolsBlock | N
                     _place(message, part),
                     _format(rendering, part),
                     _separate(part),
-                    rendering.text[max([piece.start, *_ends_before(message, part)]) : part.start],
+                    rendering.text[max([piece.start, *ends]) : part.start],
                     rendering.text[part.end : stop],
                 )
     return None
-
-
-def _ends_before(message: MessageSpan, block: Part) -> list[int]:
-    return [part.end for part in message.parts if part.kind == "content" and part.end <= block.start]
 
 
 def _which(rendering: Rendering, message: MessageSpan) -> Literal["only", "first", "last", "other"]:
@@ -250,5 +241,5 @@ def _format(rendering: Rendering, block: Part) -> Literal["json", "indented json
     try:
         json.JSONDecoder().raw_decode(text, opening)
     except ValueError:
-        return "python" if _python(text[opening : text.rfind("}") + 1]) is not None else "own"
+        return "python" if _reads(ast.literal_eval, text[opening : text.rfind("}") + 1]) else "own"
     return "indented json" if "\n" in text else "json"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Final
 
 from spanparse.analysis.affixes import shared_end, shared_start
 from spanparse.analysis.findings import Change
-from spanparse.spans import MessageSpan, Part, Rendering
+from spanparse.spans import MessageSpan, Rendering
 
-_LONGEST_QUOTE = 60
+_LONGEST_QUOTE: Final = 60
+_BESIDE_TOOLS: Final = ("tools", "delimiter", "trailer", "header")
 
 
 def differences(before: Rendering, after: Rendering) -> tuple[Change, ...]:
@@ -48,9 +50,8 @@ def _reasoning(before: Rendering, after: Rendering) -> Iterator[Change]:
         earlier = all(index < last_user for index in changed)
         later = all(index > last_user for index in changed)
         turns = "earlier turns" if earlier else "the turn that goes on" if later else "all turns"
-        says = f"{verb} the reasoning of {turns}"
-        removed, added = ("", "reasoning") if changed is shown else ("reasoning", "")
-        yield Change("assistant", tuple(changed), removed, added, says)
+        texts = ("", "reasoning") if changed is shown else ("reasoning", "")
+        yield Change("assistant", tuple(changed), *texts, f"{verb} the reasoning of {turns}")
 
 
 def _reasoning_changes(before: Rendering, after: Rendering) -> tuple[list[int], list[int]]:
@@ -133,12 +134,4 @@ def _without_tools(rendering: Rendering, message: MessageSpan) -> str:
     """The message's text without the tool definitions and the template's words beside them."""
     if not any(part.kind == "tools" for part in message.parts):
         return _text(rendering, message)
-    return "".join(_part_texts(rendering, [part for part in message.parts if part.kind not in _BESIDE_TOOLS]))
-
-
-_BESIDE_TOOLS = ("tools", "delimiter", "trailer", "header")
-
-
-def _part_texts(rendering: Rendering, parts: Sequence[Part]) -> Iterator[str]:
-    for part in parts:
-        yield rendering.text[part.start : part.end]
+    return "".join(rendering.text[part.start : part.end] for part in message.parts if part.kind not in _BESIDE_TOOLS)

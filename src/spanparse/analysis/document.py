@@ -6,73 +6,38 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 
-from spanparse.analysis.findings import Analysis, Effect, Variable
+from spanparse.analysis.findings import Analysis
 
 SCHEMA_VERSION: Final = 1
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
     """The whole document."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "template": {
-            "source": analysis.source,
-            "sha256": analysis.sha256,
-            "family": analysis.family,
-            "variant": analysis.variant,
-        },
-        "accepts_nothing": analysis.accepts_nothing,
-        "content_as": analysis.content_as,
-        "special_tokens": [asdict(token) for token in analysis.special_tokens],
-        "required": [{"name": name, "value": value} for name, value in analysis.required],
-        "roles": {found.role: _without(asdict(found), "role") for found in analysis.roles},
-        "generation_prompt": asdict(analysis.generation_prompt) if analysis.generation_prompt else None,
-        "default_text": analysis.default_text,
-        "reasoning": _reasoning(analysis),
-        "tool_calls": asdict(analysis.tool_calls) if analysis.tool_calls else None,
-        "tools": [asdict(block) for block in analysis.tools],
-        "variables": [_variable(variable) for variable in analysis.variables],
-        "shapes": [
-            {
-                "shape": verdict.shape,
-                "accepted": verdict.refused is None,
-                "reason": verdict.refused,
-                "message": verdict.message,
-                "loses": list(verdict.loses),
-            }
-            for verdict in analysis.verdicts
-        ],
-        "habits": [asdict(habit) for habit in analysis.habits],
-        "bos": asdict(analysis.bos) if analysis.bos else None,
-        "clock": asdict(analysis.clock),
-        "media": [asdict(medium) for medium in analysis.media],
-        "llama_cpp": asdict(analysis.llama_cpp),
-        "inexact": [{"shape": shape, "reason": reason} for shape, reason in analysis.inexact],
-        "control_tokens": list(analysis.control_tokens),
-    }
-
-
-def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != key}
+    names = ("source", "sha256", "family", "variant")
+    document = asdict(analysis)
+    template = {name: document.pop(name) for name in names}
+    document["roles"] = {found.pop("role"): found for found in document["roles"]}
+    document["required"] = _settings(analysis.required)
+    if analysis.reasoning is not None:
+        document["reasoning"]["needs"] = _settings(analysis.reasoning.needs)
+    for shown, variable in zip(document["variables"], analysis.variables, strict=True):
+        shown["matters"] = variable.matters
+        for effect in shown["effects"]:
+            effect["together_with"] = _settings(effect["together_with"])
+    document["shapes"] = [
+        {
+            "shape": verdict.shape,
+            "accepted": verdict.refused is None,
+            "reason": verdict.refused,
+            "message": verdict.message,
+            "loses": verdict.loses,
+        }
+        for verdict in analysis.verdicts
+    ]
+    del document["verdicts"]
+    document["inexact"] = [{"shape": shape, "reason": reason} for shape, reason in analysis.inexact]
+    return {"schema_version": SCHEMA_VERSION, "template": template, **document}
 
 
 def _settings(pairs: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in pairs]
-
-
-def _reasoning(analysis: Analysis) -> dict[str, Any] | None:
-    found = analysis.reasoning
-    return None if found is None else {**asdict(found), "needs": _settings(found.needs)}
-
-
-def _variable(variable: Variable) -> dict[str, Any]:
-    return {"name": variable.name, "matters": variable.matters, "effects": [_effect(e) for e in variable.effects]}
-
-
-def _effect(effect: Effect) -> dict[str, Any]:
-    return {
-        "value": effect.value,
-        "changes": [asdict(change) for change in effect.changes],
-        "refused": effect.refused,
-        "together_with": _settings(effect.together_with),
-    }

@@ -227,22 +227,22 @@ class Analysis:
     accepts_nothing: str | None
     content_as: Literal["text", "parts"]
     special_tokens: tuple[SpecialToken, ...]
-    required: tuple[tuple[str, Any], ...]
-    roles: tuple[RoleMarkers, ...]
-    generation_prompt: GenerationPrompt | None
-    default_text: str | None
-    reasoning: Reasoning | None
-    tool_calls: ToolCalls | None
-    tools: tuple[ToolsBlock, ...]
-    variables: tuple[Variable, ...]
     verdicts: tuple[Verdict, ...]
-    habits: tuple[Habit, ...]
-    bos: Bos | None
-    clock: Clock
-    media: tuple[Medium, ...]
     llama_cpp: LlamaCpp
-    inexact: tuple[tuple[str, str], ...]
-    control_tokens: tuple[str, ...]
+    required: tuple[tuple[str, Any], ...] = ()
+    roles: tuple[RoleMarkers, ...] = ()
+    generation_prompt: GenerationPrompt | None = None
+    default_text: str | None = None
+    reasoning: Reasoning | None = None
+    tool_calls: ToolCalls | None = None
+    tools: tuple[ToolsBlock, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    habits: tuple[Habit, ...] = ()
+    bos: Bos | None = None
+    clock: Clock = Clock("never")
+    media: tuple[Medium, ...] = ()
+    inexact: tuple[tuple[str, str], ...] = ()
+    control_tokens: tuple[str, ...] = ()
 
     def markers_of(self, role: str) -> RoleMarkers | None:
         """The markers of `role`, None if the template shows none of its messages."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spanparse.cli import options
 from spanparse.cli.output import console, printable, write_json
+from spanparse.cli.tables import cell, new_table, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,14 +60,11 @@ def _show(screen: Console, found: Analysis) -> None:
     for sentence in _assumptions(found):
         _line(screen, sentence, "italic")
     _show_turns(screen, found)
-    for title, lines in (
-        ("Reasoning", _reasoning(found.reasoning)),
-        ("Tool calls", _tool_calls(found.tool_calls)),
-        ("Tools", map(_tools, found.tools)),
-        ("Around", _around(found)),
-        ("Habits", map(_habit, found.habits)),
-    ):
-        _section(screen, title, lines)
+    _section(screen, "Reasoning", _reasoning(found.reasoning))
+    _section(screen, "Tool calls", _tool_calls(found.tool_calls))
+    _section(screen, "Tools", map(_tools, found.tools))
+    _section(screen, "Around", _around(found))
+    _section(screen, "Habits", map(_habit, found.habits))
     _show_variables(screen, found.variables)
     _show_verdicts(screen, found)
     _section(screen, "Inexact", (f"{shape}: {reason}" for shape, reason in found.inexact))
@@ -83,8 +81,6 @@ def _assumptions(found: Analysis) -> Iterator[str]:
 
 
 def _show_turns(screen: Console, found: Analysis) -> None:
-    from spanparse.cli.tables import cell, new_table, show_table
-
     theirs = {"user": found.llama_cpp.user_start, "assistant": found.llama_cpp.assistant_start}
     table = new_table("role", "start", "end", "turn shared with", "llama.cpp finds")
     for role in found.roles:
@@ -164,8 +160,6 @@ def _habit(habit: Habit) -> str:
 
 
 def _show_variables(screen: Console, variables: Iterable[Variable]) -> None:
-    from spanparse.cli.tables import cell, new_table, show_table
-
     table = new_table("variable", "value", "compared with leaving it out")
     for variable in variables:
         name = variable.name
@@ -187,8 +181,6 @@ def _effect(effect: Effect) -> str:
 
 
 def _show_verdicts(screen: Console, found: Analysis) -> None:
-    from spanparse.cli.tables import cell, new_table, show_table
-
     refused: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
     for verdict in found.verdicts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -63,15 +64,7 @@ def _json(result: Result) -> dict[str, Any]:
         "ideal": result.ideal,
         "ratio": round(result.ratio, 4),
         "identical": result.identical,
-        "turns": [
-            {
-                "prompt_tokens": turn.prompt_tokens,
-                "evaluated": turn.evaluated,
-                "ideal": turn.ideal,
-                "seconds": round(turn.seconds, 6),
-            }
-            for turn in result.turns
-        ],
+        "turns": [{**asdict(turn), "seconds": round(turn.seconds, 6)} for turn in result.turns],
     }
 
 

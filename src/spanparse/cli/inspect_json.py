@@ -15,29 +15,26 @@ SCHEMA_VERSION: Final = 1
 
 def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[str, Any] | None) -> dict[str, Any]:
     """The whole document. `tokens` holds `tokens` and `barriers` as `spanparse.tokens.to_json` makes them."""
+    before = rendering.preamble
     return {
         "schema_version": SCHEMA_VERSION,
-        "template": {
-            "source": template.source,
-            "sha256": template.sha256,
-            "family": rendering.family,
-            "variant": template.variant,
-        },
+        "template": {**template_json(template, rendering), "variant": template.variant},
         "text": rendering.text,
         "exact": rendering.exact,
         **_reason(rendering.reason),
         "notes": [str(note) for note in rendering.notes],
-        "preamble": {
-            "start": rendering.preamble.start,
-            "end": rendering.preamble.end,
-            "parts": [part_json(part) for part in rendering.preamble.parts],
-        },
+        "preamble": {"start": before.start, "end": before.end, "parts": [part_json(part) for part in before.parts]},
         "messages": [message_json(message) for message in rendering.messages],
         "generation_prompt": _generation_prompt(rendering),
         "system_end": rendering.system_end,
         "barriers": tokens["barriers"] if tokens else _barriers(rendering),
         "tokens": tokens["tokens"] if tokens else None,
     }
+
+
+def template_json(template: TemplateSource, rendering: Rendering) -> dict[str, str]:
+    """What names the template in a document."""
+    return {"source": template.source, "sha256": template.sha256, "family": rendering.family}
 
 
 def message_json(message: MessageSpan) -> dict[str, Any]:
@@ -87,15 +84,5 @@ def _piece(piece: Piece) -> dict[str, int]:
 
 
 def _barriers(rendering: Rendering) -> list[dict[str, Any]]:
-    return [
-        {
-            "offset": barrier.offset,
-            "token": None,
-            "position": None,
-            "backed_off": None,
-            "stable": barrier.stable,
-            "kind": barrier.kind,
-            "message": barrier.message,
-        }
-        for barrier in rendering.barriers
-    ]
+    unknown = dict.fromkeys(("token", "position", "backed_off"))
+    return [{"offset": barrier.offset, **unknown, **barrier._asdict()} for barrier in rendering.barriers]

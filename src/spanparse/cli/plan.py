@@ -169,13 +169,8 @@ def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None
     import planner
 
     candidates = [
-        {
-            "offset": barrier.token,
-            "kind": barrier.kind,
-            "stable": barrier.stable is not False,
-            "message": barrier.message,
-        }
-        for barrier in token_map.places
+        {"offset": place.token, "kind": place.kind, "stable": place.stable is not False, "message": place.message}
+        for place in token_map.places
     ]
     stored = {} if existing is None else _stored(existing, name or "", token_map.count)
     media = [{"begin": run.begin, "end": run.begin + run.n_tokens} for run in token_map.media]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spanparse.cli import options
 from spanparse.cli.output import console, printable, write_json
+from spanparse.cli.tables import cell, new_table, show_table
 from spanparse.errors import SpanparseError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def predict(
     Renders the ways in which the conversation may go on, and says what each loses, where and why. What would keep more
     is listed only if a render confirms it.
     """
+    from spanparse.cli.inspect_json import template_json
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import find_backend, tokens_by
     from spanparse.prediction import predict_rendering, to_json
@@ -65,28 +67,16 @@ def predict(
     if not as_json:
         _show(console(), prompt, found, why_none)
         return
-    template = {
-        "source": prompt.template.source,
-        "sha256": prompt.template.sha256,
-        "family": prompt.rendering.family,
-    }
-    document = {"schema_version": 1, "template": template, **to_json(found)}
+    document = {"schema_version": 1, "template": template_json(prompt.template, prompt.rendering), **to_json(found)}
     write_json(document if prompt.sample is None else {**document, "sample": prompt.sample})
 
 
 def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | None) -> None:
-    count = (
-        f"tokens unknown: {why_none or 'they depend on media'}"
-        if found.prompt_tokens is None
-        else f"{found.prompt_tokens:,} tokens"
-    )
-    facts = [
-        prompt.template.source,
-        f"family {prompt.rendering.family}",
-        f"{found.prompt_chars:,} characters",
-        count,
-        "exact" if found.exact else f"inexact: {found.reason}",
-    ]
+    unknown = f"tokens unknown: {why_none or 'they depend on media'}"
+    count = unknown if found.prompt_tokens is None else f"{found.prompt_tokens:,} tokens"
+    exact = "exact" if found.exact else f"inexact: {found.reason}"
+    size = f"{found.prompt_chars:,} characters"
+    facts = [prompt.template.source, f"family {prompt.rendering.family}", size, count, exact]
     _line(screen, " · ".join(facts), "bold")
     if prompt.sample is not None:
         _line(screen, prompt.sample, "italic")
@@ -105,8 +95,6 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
 
 
 def _show_table(screen: Console, found: Prediction) -> None:
-    from spanparse.cli.tables import cell, new_table, show_table
-
     unit = "" if found.prompt_tokens is None else " (tokens)"
     table = new_table("next request", f"kept{unit}", f"lost{unit}", "diverges at", right=(f"kept{unit}", f"lost{unit}"))
     table.columns[0].no_wrap = True

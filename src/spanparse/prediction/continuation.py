@@ -56,7 +56,7 @@ class Continuation:
 
     def with_reasoning(self) -> Continuation | None:
         """The same, but the answer comes back with its reasoning; None if it does already or there is no answer."""
-        if self.answer is None or _has_reasoning(self.messages[self.answer]):
+        if self.answer is None or _reasoning_field(self.messages[self.answer]) is not None:
             return None
         thinking = {**self.messages[self.answer], REASONING_FIELDS[0]: _THOUGHT}
         messages = [*self.messages[: self.answer], thinking, *self.messages[self.answer + 1 :]]
@@ -93,10 +93,8 @@ def continuations(messages: list[Message], tools: list[Tool] | None = None) -> t
     def after(name: ContinuationName, *new: Message) -> Continuation:
         return Continuation(name, [*base, *new], len(messages), len(base) if new else None)
 
-    found = [
-        after("assistant_answer", style.answer(False)),
-        after("assistant_answer_with_reasoning", style.answer(True)),
-    ]
+    found = [after("assistant_answer", style.answer(False))]
+    found.append(after("assistant_answer_with_reasoning", style.answer(True)))
     if _is_waiting(messages):
         found.append(after("tool_call"))
     else:
@@ -189,10 +187,6 @@ def _reasoning_field(message: Message) -> str | None:
     return field
 
 
-def _has_reasoning(message: Message) -> bool:
-    return _reasoning_field(message) is not None
-
-
 def _in_parts(messages: list[Message]) -> bool:
     contents = [message["content"] for message in messages if message.get("content")]
     return bool(contents) and isinstance(contents[-1], list)
@@ -210,18 +204,12 @@ def _is_waiting(messages: list[Message]) -> bool:
 def _lead(messages: list[Message], style: _Style) -> list[Message]:
     """What must come before the assistant speaks: awaited results, or a user message."""
     if _is_waiting(messages):
-        calls = messages[-1]["tool_calls"]
+        calls = [(call.get("id") or _CALL_ID, call.get("function", call)) for call in messages[-1]["tool_calls"]]
         return [
-            {
-                "role": "tool",
-                "tool_call_id": call.get("id") or _CALL_ID,
-                "name": call.get("function", call).get("name"),
-                "content": _RESULT,
-            }
-            for call in calls
+            {"role": "tool", "tool_call_id": id, "name": function.get("name"), "content": _RESULT}
+            for id, function in calls
         ]
-    asked = _last_user(messages) is not None
-    if asked and messages[-1].get("role") != "assistant":
+    if _last_user(messages) is not None and messages[-1].get("role") != "assistant":
         return []
     return [{"role": "user", "content": style.user_text(_USER)}]
 

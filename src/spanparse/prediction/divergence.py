@@ -101,11 +101,8 @@ class Places:
                 text = self._rendering.text[place.part.start : place.part.end]
                 begin = max(begin, value.find(text, begin) + len(text))
         found = value.find(shown, begin)
-        if found < 0:
-            found = value.find(shown)
-        if found < 0:
-            return None
-        return found + into
+        found = value.find(shown) if found < 0 else found
+        return None if found < 0 else found + into
 
 
 def _innermost(part: Part, offset: int) -> Part:

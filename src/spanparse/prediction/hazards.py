@@ -88,15 +88,8 @@ def _volatile_line(renderer: Renderer, places: Places, text: str) -> Hazard | No
     quoted = " ".join(content[line.start : line.end].split())
     if len(quoted) > _QUOTED:
         quoted = f"{quoted[: _QUOTED - 1]}…"
-    remedies = _at_the_end(renderer, line, changed, lost)
-    return _hazard(
-        "volatile_line",
-        f"a line of messages[{line.message}] looks as if it changed from request to request: {quoted}",
-        places,
-        text,
-        following,
-        remedies,
-    )
+    what = f"a line of messages[{line.message}] looks as if it changed from request to request: {quoted}"
+    return _hazard("volatile_line", what, places, text, following, _at_the_end(renderer, line, changed, lost))
 
 
 def _at_the_end(renderer: Renderer, line: _Line, changed: str, lost: int) -> list[Remedy]:
@@ -110,11 +103,10 @@ def _at_the_end(renderer: Renderer, line: _Line, changed: str, lost: int) -> lis
         return []
     grown = len(changed) - len(content)
     shortened = _with(messages, line.message, content[: line.start] + content[line.end :].removeprefix("\n"))
-    renders = [
+    base, following = (
         renderer.try_render(_with(shortened, last, f"{messages[last]['content']}\n\n{moved}"))
         for moved in (content[line.start : line.end], changed[line.start : line.end + grown])
-    ]
-    base, following = renders
+    )
     if base is None or following is None:
         return []
     kept = common_prefix(base, following)

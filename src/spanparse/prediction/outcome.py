@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 from spanparse.prediction.continuation import ContinuationName
@@ -111,37 +111,20 @@ class Prediction:
 def to_json(prediction: Prediction) -> dict[str, Any]:
     """The document that `predict --json` writes, but for `schema_version` and what names the template."""
     return {
-        "prompt_chars": prediction.prompt_chars,
-        "prompt_tokens": prediction.prompt_tokens,
-        "exact": prediction.exact,
+        **_fields(prediction),
         "reason": prediction.reason and prediction.reason.kind,
-        "continuations": [_outcome(outcome) for outcome in prediction.continuations],
-        "hazards": [_hazard(hazard) for hazard in prediction.hazards],
-        "renders": prediction.renders,
-        "unfinished": prediction.unfinished,
+        "continuations": [_to_json(outcome) for outcome in prediction.continuations],
+        "hazards": [_to_json(hazard) for hazard in prediction.hazards],
     }
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "name": outcome.name,
-        "kept_chars": outcome.kept_chars,
-        "lost_chars": outcome.lost_chars,
-        "kept_tokens": outcome.kept_tokens,
-        "lost_tokens": outcome.lost_tokens,
-        "diverges": None if outcome.diverges is None else outcome.diverges._asdict(),
-        "changes": [change._asdict() for change in outcome.changes],
-        "remedies": [remedy.text for remedy in outcome.remedies],
-        "reason": outcome.reason,
-    }
+def _to_json(found: Outcome | Hazard) -> dict[str, Any]:
+    document = _fields(found)
+    document["diverges"] = None if found.diverges is None else found.diverges._asdict()
+    if isinstance(found, Outcome):
+        document["changes"] = [change._asdict() for change in found.changes]
+    return {**document, "remedies": [remedy.text for remedy in found.remedies]}
 
 
-def _hazard(hazard: Hazard) -> dict[str, Any]:
-    return {
-        "name": hazard.name,
-        "text": hazard.text,
-        "kept_chars": hazard.kept_chars,
-        "lost_chars": hazard.lost_chars,
-        "diverges": None if hazard.diverges is None else hazard.diverges._asdict(),
-        "remedies": [remedy.text for remedy in hazard.remedies],
-    }
+def _fields(value: Prediction | Outcome | Hazard) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value)}

@@ -16,7 +16,7 @@ from spanparse.prediction.continuation import Continuation
 from spanparse.prediction.outcome import Change, Divergence, Remedy
 from spanparse.prediction.renderer import Renderer
 from spanparse.proof import common_prefix
-from spanparse.spans import Rendering
+from spanparse.spans import LEADING_ROLES, Rendering
 
 # Names of variables that decide over old reasoning in published templates: preserve_thinking, keep_past_thinking,
 # truncate_history_thinking, clear_thinking, skip_think …; each with the value by which its name says to keep it.
@@ -101,12 +101,8 @@ def reasoning_remedy(renderer: Renderer, text: str, lossy: Lossy) -> Remedy | No
     if kept <= lossy.kept:
         return None
     lost = len(text) - kept
-    return Remedy(
-        "reasoning",
-        f"send the answer's reasoning_content back: {counts(lost, len(text) - lossy.kept)}",
-        kept,
-        lost,
-    )
+    what = f"send the answer's reasoning_content back: {counts(lost, len(text) - lossy.kept)}"
+    return Remedy("reasoning", what, kept, lost)
 
 
 def _candidates(renderer: Renderer) -> Iterator[tuple[str, bool]]:
@@ -137,7 +133,7 @@ def _asks_the_same(present: Rendering, base: str) -> bool:
     Then what differs is history only.
     """
     first = present.messages[0]
-    end = (first.end or 0) if first.role in ("system", "developer") else present.preamble.end
+    end = (first.end or 0) if first.role in LEADING_ROLES else present.preamble.end
     generation = present.generation_prompt
     asked = "" if generation is None else present.text[generation.start : generation.end]
     return base.startswith(present.text[:end]) and base.endswith(asked)

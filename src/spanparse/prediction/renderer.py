@@ -65,16 +65,9 @@ class Renderer:
             self._known.append((messages, text))
         return text
 
-    def try_render(
-        self,
-        messages: list[Message],
-        *,
-        tools: list[Tool] | None = None,
-        kwargs: Mapping[str, Any] | None = None,
-        clock: datetime.datetime | None = None,
-    ) -> str | None:
-        """The same, None where the template refuses."""
+    def try_render(self, messages: list[Message], **changes: Any) -> str | None:
+        """`render` with the same arguments; None where the template refuses."""
         try:
-            return self.render(messages, tools=tools, kwargs=kwargs, clock=clock)
+            return self.render(messages, **changes)
         except TemplateRefused:
             return None
