@@ -18,10 +18,11 @@ from spanparse.marks.origin import GENERATION, NOWHERE, Run
 from spanparse.nesting import check_request
 from spanparse.ownership.owners import assign_owners
 from spanparse.ownership.pieces import Ownership
-from spanparse.proof import common_prefix, lost_messages, misplaced_runs, transfer
+from spanparse.proof import lost_messages, misplaced_runs, transfer
 from spanparse.rendering.cursor import Findings, Limits
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
+from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource
 from spanparse.spans import Reason, Rendering
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import Origin, Path, Run
 from spanparse.rendering.render import Request
+from spanparse.shared import common_prefix
 
 _MOST_RENDERS: Final = 16
 """How many messages are looked at one by one."""
@@ -41,18 +42,6 @@ def transfer(marked: Marked, plain: str) -> Marked:
     if runs and at < len(plain):
         runs[-1] = runs[-1]._replace(end=len(plain))
     return Marked(plain, tuple(runs))
-
-
-def common_prefix(a: str, b: str) -> int:
-    """How many leading characters two texts share; compares whole blocks, so that long texts cost little."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def misplaced_runs(text: Marked, request: Request) -> list[Run]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from spanparse.deferred import Deferred
 from spanparse.errors import TemplateRefused
 from spanparse.prediction.continuation import continuations, second_answer, two_turns
-from spanparse.proof import common_prefix
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
+from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

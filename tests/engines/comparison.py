@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from tests.engines.pair import Outcome, Pair, Refused, ours
 
-from spanparse.proof import common_prefix
+from spanparse.shared import common_prefix
 
 Agreement = Literal["same", "differs", "only ours", "only theirs", "both refuse"]
 

@@ -23,8 +23,8 @@ from spanparse import (
     request_of,
 )
 from spanparse.prediction import Divergence, to_json
-from spanparse.proof import common_prefix
 from spanparse.sample import sample_messages, sample_tools
+from spanparse.shared import common_prefix
 from spanparse.sources import bundled_names
 
 Message = dict[str, Any]

@@ -9,7 +9,7 @@ from spanparse import Request, TemplateSource, parse_request, render_plain
 from spanparse.prediction import Change, Continuation
 from spanparse.prediction.changes import changes, summarised
 from spanparse.prediction.divergence import Places
-from spanparse.proof import common_prefix
+from spanparse.shared import common_prefix
 
 Message = dict[str, Any]
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from spanparse import TemplateRefused, load_source, predict, render_plain, request_of
-from spanparse.proof import common_prefix
 from spanparse.rendering.environment import variables_read
+from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource, bundled_names
 
 TRACE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "tau-bench-airline-40.jsonl"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spanparse.proof import common_prefix
+from spanparse.shared import common_prefix
 
 MARKER: Final[re.Pattern[str]] = re.compile(r"<[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
 """What most templates write their markers like."""

@@ -30,7 +30,7 @@ from spanparse.analysis.probes import (
     anonymous,
 )
 from spanparse.analysis.trials import Trials
-from spanparse.proof import common_prefix
+from spanparse.shared import common_prefix
 from spanparse.spans import MessageSpan, Part, Rendering
 
 _SITUATIONS: Final = (

@@ -14,8 +14,8 @@ from typing import Final
 
 from spanparse.analysis.findings import LlamaCpp
 from spanparse.analysis.trials import Trials
-from spanparse.proof import common_prefix
 from spanparse.rendering.render import Message, Request
+from spanparse.shared import common_prefix
 
 _USER: Final = "Where is the U of the station?"
 _OTHER_USER: Final = "Which V is the ferry?"

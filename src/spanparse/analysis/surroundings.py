@@ -10,8 +10,8 @@ from typing import Any, Final
 from spanparse.analysis.findings import Bos, Changes, Clock, Medium
 from spanparse.analysis.probes import ONE_USER, TOOLS_SYSTEM, TURNS, USER, WITH_SYSTEM, Probe
 from spanparse.analysis.trials import Refusal, Trials
-from spanparse.proof import common_prefix
 from spanparse.rendering.render import DEFAULT_CLOCK
+from spanparse.shared import common_prefix
 from spanparse.spans import Rendering
 
 _CLOCKS: Final[tuple[tuple[Changes, datetime.datetime], ...]] = (

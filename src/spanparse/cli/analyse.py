@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, write_json
+from spanparse.cli.output import console, print_line, printable, write_json
 from spanparse.cli.tables import cell, new_table, show_table
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def _show(screen: Console, found: Analysis) -> None:
         f"takes {accepted} of {len(found.verdicts)} conversations",
         *([] if found.accepts_nothing else [f"spans {doubtful}"]),
     ]
-    _line(screen, " · ".join(facts), "bold")
+    print_line(screen, " · ".join(facts), "bold")
     if found.accepts_nothing is not None:
-        _line(screen, f"Refuses every conversation that was tried: {found.accepts_nothing}")
+        print_line(screen, f"Refuses every conversation that was tried: {found.accepts_nothing}")
         return
     for sentence in _assumptions(found):
-        _line(screen, sentence, "italic")
+        print_line(screen, sentence, "italic")
     _show_turns(screen, found)
     _section(screen, "Reasoning", _reasoning(found.reasoning))
     _section(screen, "Tool calls", _tool_calls(found.tool_calls))
@@ -199,13 +199,9 @@ def _show_verdicts(screen: Console, found: Analysis) -> None:
 def _section(screen: Console, title: str, lines: Iterable[str]) -> None:
     shown = list(lines)
     if shown:
-        _line(screen, title, "bold")
+        print_line(screen, title, "bold")
         for line in shown:
-            _line(screen, f"  {line}")
-
-
-def _line(screen: Console, text: str, style: str | None = None) -> None:
-    screen.print(printable(text), style=style, markup=False, soft_wrap=True)
+            print_line(screen, f"  {line}")
 
 
 def _quoted(text: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.output import console, page, printable, recording_console, write_json
+from spanparse.cli.output import console, page, print_line, recording_console, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,9 +106,9 @@ def _show(
     exact = "exact" if rendering.exact else f"inexact: {rendering.reason}"
     count = f"tokens unknown: {why_none}" if token_map is None else _count(token_map)
     facts = [prompt.template.source, f"family {rendering.family}", f"{len(rendering.text)} characters", count, exact]
-    screen.print(printable(" · ".join(facts)), style="bold", markup=False, soft_wrap=True)
+    print_line(screen, " · ".join(facts), "bold")
     if prompt.sample is not None:
-        screen.print(printable(prompt.sample), style="italic", markup=False, soft_wrap=True)
+        print_line(screen, prompt.sample, "italic")
     screen.print()
     screen.print(prompt_view(rendering, screen.width if screen.is_terminal else None), soft_wrap=True)
     show_table(screen, span_table(rendering, token_map))

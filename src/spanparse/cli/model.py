@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, progress, write_json
+from spanparse.cli.output import console, print_line, progress, write_json
 
 
 def model(
@@ -38,4 +38,4 @@ def model(
     if as_json:
         write_json({"schema_version": 1, "kind": kind, "path": str(out), "bytes": size, "width": width, "seed": seed})
     else:
-        console().print(printable(f"{out}: {kind}, {size / 1e6:.1f} MB"), markup=False, soft_wrap=True)
+        print_line(console(), f"{out}: {kind}, {size / 1e6:.1f} MB")

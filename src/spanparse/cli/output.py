@@ -99,6 +99,11 @@ def console() -> Console:
     return screen
 
 
+def print_line(screen: Console, text: str, style: str = "") -> None:
+    """Foreign text on one line, however long."""
+    screen.print(printable(text), style=style, markup=False, soft_wrap=True)
+
+
 def recording_console() -> Console:
     """One that shows nothing and keeps what is printed, in colour, to be made into a `page`."""
     return Console(highlight=False, record=True, file=io.StringIO(), force_terminal=True, width=_PAGE_WIDTH)

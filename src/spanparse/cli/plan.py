@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, printable_lines, write_json
+from spanparse.cli.output import console, print_line, printable_lines, write_json
 from spanparse.errors import SpanparseError
 
 if TYPE_CHECKING:
@@ -210,5 +210,5 @@ def _stored(data: bytes, name: str, prompt_tokens: int) -> dict[str, Any]:
 def _show(found: Plan, sample: str | None) -> None:
     screen = console()
     if sample is not None:
-        screen.print(printable(sample), style="italic", markup=False, soft_wrap=True)
+        print_line(screen, sample, "italic")
     screen.print(printable_lines(found.explain()), markup=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, write_json
+from spanparse.cli.output import console, print_line, write_json
 from spanparse.cli.tables import cell, new_table, show_table
 from spanparse.errors import SpanparseError
 
@@ -77,21 +77,21 @@ def _show(screen: Console, prompt: Prompt, found: Prediction, why_none: str | No
     exact = "exact" if found.exact else f"inexact: {found.reason}"
     size = f"{found.prompt_chars:,} characters"
     facts = [prompt.template.source, f"family {prompt.rendering.family}", size, count, exact]
-    _line(screen, " · ".join(facts), "bold")
+    print_line(screen, " · ".join(facts), "bold")
     if prompt.sample is not None:
-        _line(screen, prompt.sample, "italic")
+        print_line(screen, prompt.sample, "italic")
     screen.print()
     _show_table(screen, found)
     for names, changes, remedies in _details(found.continuations):
-        _line(screen, ", ".join(names), "bold")
+        print_line(screen, ", ".join(names), "bold")
         for line in _changes(changes):
-            _line(screen, f"  {line}")
+            print_line(screen, f"  {line}")
         for remedy in remedies:
-            _line(screen, f"  → {remedy.text}", "green")
+            print_line(screen, f"  → {remedy.text}", "green")
     for hazard in found.hazards:
         _show_hazard(screen, hazard)
     if found.unfinished is not None:
-        _line(screen, f"Not all that would keep more was tried: {found.unfinished}.", "italic")
+        print_line(screen, f"Not all that would keep more was tried: {found.unfinished}.", "italic")
 
 
 def _show_table(screen: Console, found: Prediction) -> None:
@@ -123,11 +123,11 @@ def _details(outcomes: Iterable[Outcome]) -> list[tuple[list[str], Sequence[Chan
 
 
 def _show_hazard(screen: Console, hazard: Hazard) -> None:
-    _line(screen, f"{hazard.name}: {hazard.text}", "bold")
+    print_line(screen, f"{hazard.name}: {hazard.text}", "bold")
     where = _where(hazard.diverges)
-    _line(screen, f"  if it changes, {hazard.lost_chars:,} characters are lost, from {where} on")
+    print_line(screen, f"  if it changes, {hazard.lost_chars:,} characters are lost, from {where} on")
     for remedy in hazard.remedies:
-        _line(screen, f"  → {remedy.text}", "green")
+        print_line(screen, f"  → {remedy.text}", "green")
 
 
 def _changes(changes: Sequence[Change]) -> Iterable[str]:
@@ -146,7 +146,3 @@ def _where(diverges: Divergence | None) -> str:
         return ""
     field = diverges.field if diverges.message is None else f"messages[{diverges.message}] {diverges.field}"
     return field if diverges.offset is None else f"{field}, character {diverges.offset:,}"
-
-
-def _line(screen: Console, text: str, style: str = "") -> None:
-    screen.print(printable(text), style=style, markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.output import console, printable, progress, write_json
+from spanparse.cli.output import console, print_line, progress, write_json
 from spanparse.cli.tables import new_table, show_table
 from spanparse.errors import SpanparseError
 
@@ -254,15 +254,12 @@ def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | 
         )
     screen = console()
     totals = results[0].totals
-    screen.print(
-        f"{printable(trace)}: {sessions} sessions, {totals.requests:,} later requests, bound {totals.bound:,} tokens",
-        markup=False,
-        soft_wrap=True,
-    )
+    counts = f"{sessions} sessions, {totals.requests:,} later requests, bound {totals.bound:,} tokens"
+    print_line(screen, f"{trace}: {counts}")
     show_table(screen, table)
     for base, totals in results:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in totals.reasons.items()) or "none"
-        screen.print(f"{base.policy} {base.budget.checkpoints}: not continued: {reasons}", markup=False, soft_wrap=True)
+        print_line(screen, f"{base.policy} {base.budget.checkpoints}: not continued: {reasons}")
 
 
 def _range(optimum: _Optimum | None, bound: int) -> str:

@@ -37,14 +37,7 @@ def insert_expansions(rendering: Rendering, expansions: Mapping[Place, Expansion
 
 
 def _insertion(placeholder: Placeholder, expansion: Expansion) -> Insertion:
-    return Insertion(
-        start=placeholder.start,
-        end=placeholder.end,
-        message=placeholder.place[0],
-        part=placeholder.place[1],
-        index=placeholder.index,
-        expansion=expansion,
-    )
+    return Insertion(placeholder.start, placeholder.end, *placeholder.place, placeholder.index, expansion)
 
 
 def part_name(place: Place) -> str:
@@ -61,10 +54,7 @@ def _shown(rendering: Rendering, places: Iterable[Place]) -> list[Placeholder]:
         if (message, part) not in shown:
             source = f"content[{part}]"
             texts = [rendering.text[p.start : p.end] for p in rendering.messages[message].parts if p.source == source]
-            what = (
-                f"shows it as {''.join(texts)[:60]!r}, which is no known placeholder"
-                if texts
-                else "shows nothing of it"
-            )
+            shown_as = f"shows it as {''.join(texts)[:60]!r}, which is no known placeholder"
+            what = shown_as if texts else "shows nothing of it"
             raise MediaUnavailable(f"messages[{message}].{source}", f"the template {what}", message)
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, final
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, final
 
 from spanparse.spans import Piece, Rendering
 from spanparse.tokens import token_map
@@ -26,13 +27,7 @@ class TokenCounter:
     """
 
     def __init__(
-        self,
-        rendering: Rendering,
-        tokens: TokenMap,
-        backend: Backend,
-        *,
-        template: str,
-        trust_content: bool,
+        self, rendering: Rendering, tokens: TokenMap, backend: Backend, *, template: str, trust_content: bool
     ) -> None:
         self._filled = tokens
         if tokens.media:
@@ -68,23 +63,12 @@ class TokenCounter:
             return self._tokens.count
         start = self._safe_start(kept)
         begin = self._tokens.offsets[start] if start > self._tokens.bos_added else 0
-        callers = [
-            Piece(max(piece.start, begin) - begin, min(piece.end, kept) - begin)
-            for piece in self._callers_between(begin, kept)
-        ]
-        window = encode(
-            following[begin : kept + _AHEAD],
-            callers,
-            self._backend,
-            template=self._template,
-            trust_content=self._trust_content,
-        )
-        ids = window.ids[window.bos_added :]
-        shared = start
-        for mine, theirs in zip(self._tokens.ids[start:], ids, strict=False):
-            if mine != theirs:
-                break
-            shared += 1
+        between = self._callers_between(begin, kept)
+        callers = [Piece(max(p.start, begin) - begin, min(p.end, kept) - begin) for p in between]
+        options: dict[str, Any] = {"template": self._template, "trust_content": self._trust_content}
+        window = encode(following[begin : kept + _AHEAD], callers, self._backend, **options)
+        pairs = zip(self._tokens.ids[start:], window.ids[window.bos_added :], strict=False)
+        shared = start + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         # Equal ids behind the divergence are no shared text.
         return min(shared, bisect_left(self._tokens.offsets, kept, lo=self._tokens.bos_added))
 

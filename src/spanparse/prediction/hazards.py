@@ -15,8 +15,8 @@ from spanparse.prediction.divergence import Places
 from spanparse.prediction.outcome import Hazard, HazardName, Remedy
 from spanparse.prediction.remedies import counts
 from spanparse.prediction.renderer import Renderer
-from spanparse.proof import common_prefix
 from spanparse.rendering.render import Message, Tool
+from spanparse.shared import common_prefix
 from spanparse.spans import LEADING_ROLES
 
 _CLOCK: Final = "strftime_now"

@@ -16,9 +16,9 @@ from spanparse.prediction.hazards import hazards
 from spanparse.prediction.outcome import Change, Hazard, Outcome, Prediction, Remedy
 from spanparse.prediction.remedies import Lossy, kwarg_remedies, reasoning_remedy
 from spanparse.prediction.renderer import Renderer
-from spanparse.proof import common_prefix
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request
+from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource
 from spanparse.spans import Rendering
 

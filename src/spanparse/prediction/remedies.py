@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from spanparse.prediction.continuation import Continuation
 from spanparse.prediction.outcome import Change, Divergence, Remedy
 from spanparse.prediction.renderer import Renderer
-from spanparse.proof import common_prefix
+from spanparse.shared import common_prefix
 from spanparse.spans import LEADING_ROLES, Rendering
 
 # Names of variables that decide over old reasoning in published templates: preserve_thinking, keep_past_thinking,

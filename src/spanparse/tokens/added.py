@@ -9,8 +9,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
+from spanparse.shared import common_prefix
 from spanparse.spans import Piece
-from spanparse.tokens.shared import shared_text
 
 # An added token that reads as markup: a name inside brackets, bars or the like. Vocabularies also add runs of spaces
 # and line breaks, single letters (DeepSeek LLM: `ö`) and plain words; those are text whoever wrote them.
@@ -158,5 +158,5 @@ def _trie_pattern(words: Collection[str]) -> str:
 
 def _branch_pattern(words: list[str]) -> str:
     """The same for words that begin alike, which is taken in one step: a word may be longer than recursion is deep."""
-    shared = shared_text(min(words), max(words))
+    shared = common_prefix(min(words), max(words))
     return re.escape(words[0][:shared]) + _trie_pattern([word[shared:] for word in words])

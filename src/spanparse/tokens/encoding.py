@@ -10,11 +10,11 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
+from spanparse.shared import common_prefix, shared_ranges
 from spanparse.spans import Piece
 from spanparse.tokens.added import Cut
 from spanparse.tokens.alignment import Stretch, align, align_as_told
 from spanparse.tokens.base import Backend
-from spanparse.tokens.shared import shared_ranges, shared_text
 
 # So many characters are tokenised again without ado rather than that the vocabulary is searched for ends of words.
 _FAR = 4096
@@ -107,20 +107,8 @@ def encode(
             cut_tokens.append(len(ids))
             ids.append(cut.token.id)
             offsets.append(cut.start)
-    return Encoding(
-        text=text,
-        caller_text=caller_text,
-        trust_content=trust_content,
-        backend=backend,
-        control=control,
-        ids=ids,
-        offsets=offsets,
-        cuts=cuts,
-        cut_tokens=cut_tokens,
-        bos_added=len(bos),
-        inexact_from=inexact_from,
-        shared=start.text,
-    )
+    ends = len(bos), inexact_from, start.text
+    return Encoding(text, caller_text, trust_content, backend, control, ids, offsets, cuts, cut_tokens, *ends)
 
 
 class _Start(NamedTuple):
@@ -148,7 +136,7 @@ def _resumed(previous: Encoding, text: str, caller_text: Sequence[Piece]) -> _St
     A cut is found by its text alone, up to the length of the longest marker, and what precedes it does not depend on
     what follows.
     """
-    shared = shared_ranges(previous.caller_text, caller_text, shared_text(previous.text, text))
+    shared = shared_ranges(previous.caller_text, caller_text, common_prefix(previous.text, text))
     limit = shared - previous.backend.added.longest
     last = bisect_right(previous.cuts, limit, key=lambda cut: cut.start) - 1
     if last < 0 or limit - previous.cuts[last].start > _FAR:
@@ -157,9 +145,9 @@ def _resumed(previous: Encoding, text: str, caller_text: Sequence[Piece]) -> _St
         if end is not None:
             tokens = bisect_left(previous.offsets, end, lo=previous.bos_added)
             return _begun(previous, end, tokens, last + 1, prefix=False)
-    return (
-        _begun(previous, previous.cuts[last].start, previous.cut_tokens[last], last, prefix=True) if last > 0 else None
-    )
+    if last <= 0:
+        return None
+    return _begun(previous, previous.cuts[last].start, previous.cut_tokens[last], last, prefix=True)
 
 
 def _word_end(previous: Encoding, begin: int, limit: int) -> int | None:

@@ -118,16 +118,6 @@ def _runs(layout: _Layout, holes: Sequence[int], found: Sequence[Insertion | Non
         begin, position = layout.token(index), layout.position(index)
         for chunk in expansion.chunks:
             if chunk.is_media:
-                yield MediaRun(
-                    message=insertion.message,
-                    part=insertion.part,
-                    index=insertion.index,
-                    begin=begin,
-                    n_tokens=len(chunk.ids),
-                    position=position,
-                    n_pos=chunk.n_pos,
-                    id=expansion.id,
-                    exact=expansion.exact,
-                    rule=expansion.rule,
-                )
+                place = insertion.message, insertion.part, insertion.index, begin, len(chunk.ids), position, chunk.n_pos
+                yield MediaRun(*place, expansion.id, expansion.exact, expansion.rule)
             begin, position = begin + len(chunk.ids), position + chunk.n_pos

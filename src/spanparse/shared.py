@@ -8,7 +8,7 @@ from itertools import zip_longest
 from spanparse.spans import Piece
 
 
-def shared_text(one: str, other: str) -> int:
+def common_prefix(one: str, other: str) -> int:
     """The length of the longest common prefix in characters."""
     low, high = 0, min(len(one), len(other))
     if one.startswith(other[:high]):

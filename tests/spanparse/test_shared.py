@@ -3,15 +3,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanparse.shared import common_prefix, shared_ranges
 from spanparse.spans import Piece
-from spanparse.tokens.shared import shared_ranges, shared_text
 
 TEXT = st.text("ab", max_size=12)
 
 
 @given(TEXT, TEXT)
 def test_texts_share_what_is_alike_from_their_beginning(one: str, other: str) -> None:
-    shared = shared_text(one, other)
+    shared = common_prefix(one, other)
     assert one[:shared] == other[:shared]
     assert one[shared : shared + 1] != other[shared : shared + 1] or shared == len(one) == len(other)
 
