@@ -450,7 +450,7 @@ def test_a_projector_without_its_model_is_an_error(cli: Run) -> None:
 
 
 def test_the_json_of_a_reason_keeps_its_kind_and_adds_what_else_is_known() -> None:
-    span = MessageSpan(0, "user", (), (), exact=False, reason=Reason("origin-lost", "messages[0].content", "format"))
+    span = MessageSpan(0, "user", (), (), reason=Reason("origin-lost", "messages[0].content", "format"))
     told = message_json(span)
     assert told["reason"] == "origin-lost"
     assert told["reason_detail"] == {"field": "messages[0].content", "operation": "format"}
