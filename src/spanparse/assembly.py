@@ -29,7 +29,6 @@ from spanparse.spans import (
     Spans,
 )
 
-_new = tuple.__new__
 _BARRIERS: Final[Mapping[str, BarrierKind]] = {
     "system": "system_start",
     "developer": "developer_start",
@@ -188,7 +187,7 @@ def _barriers(ownership: Ownership, roles: Sequence[str], system_end: int | None
             kind = _BARRIERS.get(roles[owner], "user_start")
         if offset == system_end:
             kind = "system_end"
-        barriers.append(_new(Barrier, (offset, kind, owner if owner >= 0 else None, None)))
+        barriers.append(Barrier(offset, kind, owner if owner >= 0 else None))
     return tuple(barriers)
 
 
@@ -201,7 +200,7 @@ def _caller_text(ownership: Ownership) -> tuple[Piece, ...]:
             continue
         if start != end:
             if end > begin:
-                ranges.append(_new(Piece, (begin, end)))
+                ranges.append(Piece(begin, end))
             begin = start
         end = stop
     if end > begin:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress, count, repeat
-from operator import is_, itemgetter
 from typing import Any, Final
 
 from spanparse.assembly import Doubts, Marking, assemble, said_by
@@ -26,8 +24,6 @@ from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource
 from spanparse.spans import Reason, Rendering
 
-_END: Final = itemgetter(1)
-_ORIGIN: Final = itemgetter(2)
 _DIFFERS: Final = Reason("render-differs")
 
 
@@ -59,9 +55,9 @@ def parse(
 
     `messages` and `tools` are OpenAI-style; `Request` says how a template sees them. `verify` compares the marked
     render with a plain one; without it no check backs the word exact, so a caller that turns it off must have another
-    reason to trust the template. Raises `TemplateError`,
-    `TemplateRefused` (naming the message) or `TemplateLimit`, and `ConversationError` for what is no list of objects or
-    nested too deeply; all renders that a parse takes share the `seconds` of `limits`.
+    reason to trust the template. Raises `TemplateError`, `TemplateRefused` (naming the message) or `TemplateLimit`, and
+    `ConversationError` for what is no list of objects or nested too deeply; all renders that a parse takes share the
+    `seconds` of `limits`.
     """
     request = request_of(
         template, messages, tools=tools, kwargs=kwargs, add_generation_prompt=add_generation_prompt, clock=clock
@@ -150,21 +146,14 @@ def _mark_generation(
     if begin is None:
         return text
     runs = text._runs
-    asked = bisect_right(runs, begin, key=_END)
-    marked = [*runs[:asked]]
-    for place in _generated(marked):
-        marked[place] = marked[place]._replace(origin=NOWHERE)
+    asked = bisect_right(runs, begin, key=lambda run: run.end)
+    marked = [run._replace(origin=NOWHERE) if run.origin is GENERATION else run for run in runs[:asked]]
     for run in runs[asked:]:
         if run.start < begin:
             origin = NOWHERE if run.origin is GENERATION else run.origin
             marked.append(Run(run.start, begin, origin, run.source))
         marked.append(Run(max(run.start, begin), run.end, GENERATION, -1))
     return Marked(text, tuple(marked))
-
-
-def _generated(runs: Sequence[Run]) -> Iterator[int]:
-    """The places of runs that the template wrote under an `if add_generation_prompt`."""
-    return compress(count(), map(is_, map(_ORIGIN, runs), repeat(GENERATION)))
 
 
 def _generation_begin(
@@ -177,7 +166,7 @@ def _generation_begin(
     rewrites the end as well, the prompt begins with the first text that is written under it behind all messages.
     """
     runs = text._runs
-    first = next(_generated(runs), None)
+    first = next((place for place, run in enumerate(runs) if run.origin is GENERATION), None)
     if not request.add_generation_prompt:
         # Only a template that turns the switch on by itself writes such text, and the caller's switch adds none of it.
         return None if first is None else len(text)
