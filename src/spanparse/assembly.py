@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from spanparse.deferred import Deferred
 from spanparse.marks.marked import Runs
@@ -17,6 +17,7 @@ from spanparse.ownership.segments import GENERATION_PROMPT, PREAMBLE
 from spanparse.ownership.turns import Turns, find_turns
 from spanparse.spans import (
     LEADING_ROLES,
+    ROLE_STARTS,
     Barrier,
     BarrierKind,
     MessageSpan,
@@ -28,14 +29,6 @@ from spanparse.spans import (
     Rendering,
     Spans,
 )
-
-_BARRIERS: Final[Mapping[str, BarrierKind]] = {
-    "system": "system_start",
-    "developer": "developer_start",
-    "user": "user_start",
-    "assistant": "assistant_start",
-    "tool": "tool_start",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +177,7 @@ def _barriers(ownership: Ownership, roles: Sequence[str], system_end: int | None
         elif owner == PREAMBLE:
             kind = "preamble"
         else:
-            kind = _BARRIERS.get(roles[owner], "user_start")
+            kind = ROLE_STARTS.get(roles[owner], "user_start")
         if offset == system_end:
             kind = "system_end"
         barriers.append(Barrier(offset, kind, owner if owner >= 0 else None))

@@ -66,11 +66,7 @@ def parse(
 
 
 def parse_request(
-    template: TemplateSource,
-    request: Request,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-    verify: bool = True,
+    template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS, verify: bool = True
 ) -> Rendering:
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)

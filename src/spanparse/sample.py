@@ -27,10 +27,7 @@ class Sample(NamedTuple):
 def sample_messages() -> list[Message]:
     """A fresh copy of the sample's messages."""
     return [
-        {
-            "role": "system",
-            "content": "You plan walks in the hills. Check the weather before you promise a dry day.",
-        },
+        {"role": "system", "content": "You plan walks in the hills. Check the weather before you promise a dry day."},
         {"role": "user", "content": "Is Saturday good for a walk up to the Kestrel Hut?"},
         _call("walk00001", "forecast", {"place": "Kestrel Hut", "days": 3}, "Saturday is two days ahead: three days."),
         _result("walk00001", "Thu rain, Fri showers until noon, Sat dry, wind 25 km/h from the west"),

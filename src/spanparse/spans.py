@@ -58,6 +58,14 @@ NoteKind = Literal[
     "no-marker",
 ]
 
+ROLE_STARTS: Final[Mapping[str, BarrierKind]] = {
+    "system": "system_start",
+    "developer": "developer_start",
+    "user": "user_start",
+    "assistant": "assistant_start",
+    "tool": "tool_start",
+}
+"""What a barrier is in front of a message of each role."""
 LEADING_ROLES: Final = ("system", "developer")
 """Roles of the texts that stand in front of a conversation."""
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")

@@ -150,9 +150,7 @@ INLINE_TURNS: Final = Probe(
     add_generation_prompt=False,
 )
 JSON_RESULT: Final = Probe(
-    "tool result that is JSON",
-    (user(), answer("", calls=[call()]), result('{"bank":"north",  "steps":5}')),
-    TOOLS,
+    "tool result that is JSON", (user(), answer("", calls=[call()]), result('{"bank":"north",  "steps":5}')), TOOLS
 )
 SPACED: Final = Probe(
     "white space around texts",
@@ -162,16 +160,12 @@ SPACED: Final = Probe(
     ),
 )
 SPACED_RESULT: Final = Probe(
-    "white space around a tool result",
-    (user(), answer("", calls=[call()]), result(WHITE_SPACE.format(RESULT))),
-    TOOLS,
+    "white space around a tool result", (user(), answer("", calls=[call()]), result(WHITE_SPACE.format(RESULT))), TOOLS
 )
 
 
 PICTURES: Final = Probe(
-    "two images",
-    ({"role": "user", "content": [{"type": "image"}, {"type": "image"}, *_parts(USER)]},),
-    as_it_is=True,
+    "two images", ({"role": "user", "content": [{"type": "image"}, {"type": "image"}, *_parts(USER)]},), as_it_is=True
 )
 ORDINARY: Final = (
     ONE_USER,

@@ -60,10 +60,10 @@ def inspect(
     else:
         prompt = load_prompt(
             source,
-            variant=variant,
-            messages=messages,
-            tools=tools,
-            settings=settings or (),
+            variant,
+            messages,
+            tools,
+            settings,
             add_generation_prompt=not no_generation_prompt,
             stability=as_json,  # the view shows no barriers
         )

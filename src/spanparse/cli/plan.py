@@ -78,14 +78,7 @@ def plan(
             made = planner.PlanRequest.from_json(read_input(request))
     else:
         assert source is not None
-        prompt = load_prompt(
-            source,
-            variant=variant,
-            messages=messages,
-            tools=tools,
-            settings=settings or (),
-            add_generation_prompt=not no_generation_prompt,
-        )
+        prompt = load_prompt(source, variant, messages, tools, settings, add_generation_prompt=not no_generation_prompt)
         sample = prompt.sample
         token_map, likely = _tokens(prompt, tokenizer, mmproj, trust_content)
         budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}

@@ -41,13 +41,7 @@ def predict(
     from spanparse.prediction import predict_rendering, to_json
 
     prompt = load_prompt(
-        source,
-        variant=variant,
-        messages=messages,
-        tools=tools,
-        settings=settings or (),
-        add_generation_prompt=not no_generation_prompt,
-        stability=False,
+        source, variant, messages, tools, settings, add_generation_prompt=not no_generation_prompt, stability=False
     )
     backend, why_none = find_backend(tokenizer, prompt.template)
     tokens = None

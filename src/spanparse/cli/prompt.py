@@ -47,60 +47,6 @@ class Prompt:
     limits: Limits
 
 
-def load_prompt(
-    source: str,
-    *,
-    variant: str | None = None,
-    messages: str | None = None,
-    tools: str | None = None,
-    settings: Sequence[str] = (),
-    add_generation_prompt: bool = True,
-    stability: bool = True,
-) -> Prompt:
-    """Reads the files, renders, and warns on standard error of what the template dropped.
-
-    `stability` asks which barriers are stable, for the price of a few renders.
-    """
-    kwargs = parse_settings(settings)
-    check_standard_input(("SOURCE", source), ("--messages", messages), ("--tools", tools))
-    with _naming_missing_tokens():
-        return _rendered(source, variant, messages, tools, kwargs, add_generation_prompt, stability)
-
-
-def _rendered(
-    source: str,
-    variant: str | None,
-    messages: str | None,
-    tools: str | None,
-    kwargs: dict[str, Any],
-    add_generation_prompt: bool,
-    stability: bool,
-) -> Prompt:
-    limits = limits_for(source)
-    own_tools = None if tools is None else load_tools(read_input(tools), name=tools)
-    conversation, sample = None, None
-    if messages is not None:
-        conversation = load_conversation(read_input(messages), own_tools, name=messages)
-    template = load_template(source, variant, tools=_has_tools(conversation, tools))
-    limits = limits.started()
-    if conversation is None:
-        conversation, sample = _sample(template, own_tools, kwargs, limits)
-    request = request_of(
-        template,
-        conversation.messages,
-        tools=conversation.tools,
-        kwargs={**conversation.kwargs, **kwargs},
-        add_generation_prompt=add_generation_prompt,
-    )
-    rendering = parse_request(template, request, limits=limits)
-    if stability:
-        # Where a continuation runs past the limits, which barriers are stable stays unknown.
-        with contextlib.suppress(TemplateLimit):
-            rendering = with_stability(rendering, template, request, limits=limits)
-    _warn_of_drops(template, rendering)
-    return Prompt(template, request, rendering, sample, limits)
-
-
 @contextlib.contextmanager
 def _naming_missing_tokens() -> Iterator[None]:
     """Tells what to do where a bare template wants a special token that only its tokenizer's files name."""
@@ -111,6 +57,48 @@ def _naming_missing_tokens() -> Iterator[None]:
         if not hint:
             raise
         raise SpanparseError(f"{refused}{hint}") from refused
+
+
+@_naming_missing_tokens()
+def load_prompt(
+    source: str,
+    variant: str | None = None,
+    messages: str | None = None,
+    tools: str | None = None,
+    settings: Sequence[str] | None = None,
+    *,
+    add_generation_prompt: bool = True,
+    stability: bool = True,
+) -> Prompt:
+    """Reads the files, renders, and warns on standard error of what the template dropped.
+
+    `stability` asks which barriers are stable, for the price of a few renders.
+    """
+    kwargs = parse_settings(settings or ())
+    check_standard_input(("SOURCE", source), ("--messages", messages), ("--tools", tools))
+    own_tools = None if tools is None else load_tools(read_input(tools), name=tools)
+    conversation = None if messages is None else load_conversation(read_input(messages), own_tools, name=messages)
+    has_tools = tools is not None if conversation is None else conversation.tools is not None
+    template = load_template(source, variant, tools=has_tools)
+    limits = limits_for(source).started()
+    sample = None
+    if conversation is None:
+        conversation, sample = _sample(template, own_tools, kwargs, limits)
+    kwargs = {**conversation.kwargs, **kwargs}
+    request = request_of(
+        template,
+        conversation.messages,
+        tools=conversation.tools,
+        kwargs=kwargs,
+        add_generation_prompt=add_generation_prompt,
+    )
+    rendering = parse_request(template, request, limits=limits)
+    if stability:
+        # Where a continuation runs past the limits, which barriers are stable stays unknown.
+        with contextlib.suppress(TemplateLimit):
+            rendering = with_stability(rendering, template, request, limits=limits)
+    _warn_of_drops(template, rendering)
+    return Prompt(template, request, rendering, sample, limits)
 
 
 def _hint(reason: str) -> str:
@@ -170,10 +158,6 @@ def check_standard_input(*named: tuple[str, str | None]) -> None:
     names = [name for name, value in named if value == "-"]
     if len(names) > 1:
         raise SpanparseError(f"{' and '.join(names)} cannot both be -: standard input can be read only once")
-
-
-def _has_tools(conversation: Conversation | None, tools: str | None) -> bool:
-    return tools is not None if conversation is None else conversation.tools is not None
 
 
 def _sample(

@@ -53,8 +53,7 @@ def simulate(
         typer.Option("--depth", metavar="WHICH", help="main: no sub-agents; all. [default: main on a line, else all]"),
     ] = None,
     model: Annotated[
-        str,
-        typer.Option("--model", metavar="KIND", help="line: one conversation at a time; tree: branches survive."),
+        str, typer.Option("--model", metavar="KIND", help="line: one conversation at a time; tree: branches survive.")
     ] = "line",
     requests: Annotated[
         bool, typer.Option("--requests", help="TRACE is a file for run --requests: all of it one session.")

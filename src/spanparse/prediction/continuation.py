@@ -15,12 +15,7 @@ from spanparse.rendering.render import Message, Tool
 from spanparse.spans import REASONING_FIELDS
 
 ContinuationName = Literal[
-    "assistant_answer",
-    "assistant_answer_with_reasoning",
-    "tool_call",
-    "user_message",
-    "regenerate",
-    "edit_last_user",
+    "assistant_answer", "assistant_answer_with_reasoning", "tool_call", "user_message", "regenerate", "edit_last_user"
 ]
 
 NAMES: Final[tuple[ContinuationName, ...]] = get_args(ContinuationName)

@@ -14,6 +14,7 @@ from spanparse.raw.inside import lookalikes, parts_of
 from spanparse.raw.turns import Turn, find_turns
 from spanparse.spans import (
     LEADING_ROLES,
+    ROLE_STARTS,
     Barrier,
     BarrierKind,
     MessageSpan,
@@ -28,14 +29,6 @@ from spanparse.spans import (
 
 REASON: Final = Reason("raw-text")
 """Why no span found in a rendered text is exact."""
-
-_KINDS: Final[dict[str, BarrierKind]] = {
-    "system": "system_start",
-    "developer": "developer_start",
-    "user": "user_start",
-    "assistant": "assistant_start",
-    "tool": "tool_start",
-}
 
 
 def find_spans(text: str, analysis: Analysis) -> Rendering:
@@ -151,7 +144,7 @@ def _system_end(messages: Sequence[MessageSpan]) -> int | None:
 
 
 def _barriers(messages: Sequence[MessageSpan], generation: Piece | None, system_end: int | None) -> tuple[Barrier, ...]:
-    found = [(message.pieces[0].start, _KINDS[message.role], message.index) for message in messages]
+    found = [(message.pieces[0].start, ROLE_STARTS[message.role], message.index) for message in messages]
     starts: list[tuple[int, BarrierKind, int | None]] = list(found)
     if generation is not None:
         starts.append((generation.start, "generation_prompt", None))
