@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from planner import Budget, Candidate, Costs, Existing, PlanRequest, plan
+from planner import Budget, Candidate, Costs, Existing, PlanRequest, compare, plan, write_plan
 from planner.expectation.prior import Atom, Prior
 from planner.optimum.selection import Point, select
 from planner.optimum.tree import Node, select_tree
@@ -156,7 +156,7 @@ def measure(rounds: int) -> list[dict[str, Any]]:
 
 def in_full(request: PlanRequest) -> str:
     """With the optimum and every other policy for comparison."""
-    return plan(request).to_json()
+    return write_plan(made := plan(request), compare(request, made))
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import POLICIES, Budget, PlanRequest, PolicyName
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.simulation import Session
 from planner.simulation.sweep import least_in_a_tree
 from planner.simulation.tree import replay_tree

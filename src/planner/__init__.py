@@ -6,31 +6,27 @@ library only, and little of it; the planning modules are loaded by the first pla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from planner.budget import Budget, Costs
 from planner.errors import PlannerError, PlanRequestError
-from planner.outcome import Eviction, Plan, Restore, Step
-from planner.request import (
-    POLICIES,
-    Budget,
-    Candidate,
-    Costs,
-    Existing,
-    Kind,
-    Likely,
-    MemoryKind,
-    PlanRequest,
-    PolicyName,
-)
+from planner.memory import MemoryKind
+from planner.offsets import Candidate, Existing, Kind, Likely
+from planner.outcome import Comparison, Eviction, Plan, Restore, Step
+from planner.request import POLICIES, PlanRequest, PolicyName
 
 if TYPE_CHECKING:
-    from planner.expectation.learning import Divergence, Planner
+    from planner.comparison import compare
+    from planner.learning import Divergence, Planner
+    from planner.planning import plan
+    from planner.schema import json_schema, read_request, write_plan
     from planner.states import Loss, State, States
 
 __all__ = [
     "POLICIES",
     "Budget",
     "Candidate",
+    "Comparison",
     "Costs",
     "Divergence",
     "Eviction",
@@ -49,14 +45,19 @@ __all__ = [
     "State",
     "States",
     "Step",
+    "compare",
     "json_schema",
     "plan",
+    "read_request",
+    "write_plan",
 ]
 
 
-# Who only plans need not wait for these.
-_LATER = {"Divergence": "expectation.learning", "Planner": "expectation.learning"}
+# Who only plans need not wait for all of it.
+_LATER = {"compare": "comparison", "plan": "planning"}
+_LATER |= dict.fromkeys(("Divergence", "Planner"), "learning")
 _LATER |= dict.fromkeys(("Loss", "State", "States"), "states")
+_LATER |= dict.fromkeys(("json_schema", "read_request", "write_plan"), "schema")
 
 
 def __getattr__(name: str) -> Any:
@@ -65,21 +66,3 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(f"planner.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def plan(request: PlanRequest) -> Plan:
-    """Decide what to restore, where to break and save, and what to evict, for one prompt.
-
-    Pure and deterministic: the same request gives the same plan.
-    """
-    from planner.planning import make_plan
-
-    return make_plan(request)
-
-
-def json_schema(which: Literal["request", "plan"] = "request") -> dict[str, Any]:
-    """The JSON schema of what `PlanRequest.from_json` reads, or of what `Plan.to_json` writes; pydantic is loaded
-    here."""
-    from planner.schema import schema_of
-
-    return schema_of(which)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, final
+from dataclasses import dataclass
+from typing import Literal, final
 
-from planner.request import POLICIES, Kind, MemoryKind, PolicyName
-
-if TYPE_CHECKING:
-    from planner.comparison import Alternatives
+from planner.memory import MemoryKind
+from planner.offsets import Kind
+from planner.request import PolicyName
 
 
 @final
@@ -62,6 +61,22 @@ class Eviction:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """What else could be done with a plan's prompt, and what the next prompt is then expected to evaluate again.
+
+    optimal_replay_tokens, optimal_replay_seconds: the least of any set of checkpoints that the budget allows, whatever
+        saving costs; the two may be those of different sets, since a restore takes time.
+    baselines, baseline_seconds: those of every other policy, from the same start.
+    """
+
+    optimal_replay_tokens: float
+    optimal_replay_seconds: float
+    baselines: Mapping[str, float]
+    baseline_seconds: Mapping[str, float]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to restore, evaluate, save and delete for one prompt, and what that is expected to be worth.
 
@@ -73,7 +88,8 @@ class Plan:
         memory, under the prior over where it diverges.
     expected_replay_seconds: the same in seconds, with the restore it takes.
     overhead_seconds: what the breaks and saves of the steps cost.
-    alternatives: what else could be done, worked out when it is first asked for.
+    expected_returns: for each of `kept`, how many prompts to come are expected to start from it, should none be saved
+        after it.
     """
 
     policy: PolicyName
@@ -86,35 +102,12 @@ class Plan:
     expected_replay_tokens: float
     expected_replay_seconds: float
     overhead_seconds: float = 0.0
-    alternatives: Alternatives | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def optimal_replay_tokens(self) -> float:
-        """The least expected replay of any set of checkpoints that the budget allows, whatever saving costs."""
-        return self.alternatives.optimum.tokens if self.alternatives else 0.0
-
-    @property
-    def optimal_replay_seconds(self) -> float:
-        """The same in seconds; another set may have it, since a restore takes time."""
-        return self.alternatives.optimum.seconds if self.alternatives else 0.0
-
-    @property
-    def baselines(self) -> Mapping[str, float]:
-        """Expected replay tokens of every other policy, from the same start."""
-        return {name: self._worth(name)[0] for name in POLICIES if name != self.policy}
-
-    @property
-    def baseline_seconds(self) -> Mapping[str, float]:
-        """The same in seconds."""
-        return {name: self._worth(name)[1] for name in POLICIES if name != self.policy}
+    expected_returns: tuple[float, ...] = ()
 
     @property
     def returns(self) -> Mapping[int, float]:
-        """How many prompts to come are expected to start from each kept checkpoint, should none be saved after it."""
-        return self.alternatives.returns(self.kept) if self.alternatives else {}
-
-    def _worth(self, name: PolicyName) -> tuple[float, float]:
-        return self.alternatives.baselines[name] if self.alternatives else (0.0, 0.0)
+        """`expected_returns` by the offsets."""
+        return dict(zip(self.kept, self.expected_returns, strict=True)) if self.expected_returns else {}
 
     @property
     def breaks(self) -> int:
@@ -126,14 +119,36 @@ class Plan:
         """Offsets of the states that the plan saves, in order."""
         return tuple(step.end for step in self.steps if step.save)
 
-    def explain(self) -> str:
-        """The plan in words, one line for each thing to do and one for what it is worth."""
-        from planner.explanation import explain
+    def explain(self, comparison: Comparison | None = None) -> str:
+        """The plan in words, one line for each thing to do, in order, then what it is expected to be worth.
 
-        return explain(self)
-
-    def to_json(self) -> str:
-        """The plan as `planner.json_schema("plan")` describes it; pydantic is loaded here."""
-        from planner.schema import write_plan
-
-        return write_plan(self)
+        `comparison`: that of the plan, to be told as well.
+        """
+        evaluated = sum(step.end - step.begin for step in self.steps)
+        lines = [
+            f"{self.prompt_tokens:,} tokens on {self.memory} memory, policy {self.policy}: evaluate {evaluated:,}, "
+            f"{self.breaks} breaks and {len(self.saves)} saves ({self.overhead_seconds:.3f} s)"
+        ]
+        if self.restore:
+            lines.append(f"restore  {self.restore.offset:>9,}  {self.restore.source}: {self.restore.why}")
+        else:
+            lines.append("start            0  nothing is shared with a state that is left")
+        lines += [
+            f"evict    {eviction.offset:>9,}  {eviction.reason}" for eviction in self.evict if eviction.before is None
+        ]
+        for step in self.steps:
+            lines += [
+                f"evict    {eviction.offset:>9,}  {eviction.reason}"
+                for eviction in self.evict
+                if eviction.before == step.end
+            ]
+            what = "save" if step.save else "break" if step.end < self.prompt_tokens else "end"
+            lines.append(f"{what:<8} {step.end:>9,}  {step.kind}: {step.reason}")
+        expected = f"{self.expected_replay_tokens:,.1f} tokens ({self.expected_replay_seconds:.3f} s)"
+        lines.append(f"expected replay {expected} unless the next prompt extends this one")
+        if comparison is not None:
+            lines[-1] += f"; at best {comparison.optimal_replay_tokens:,.1f}"
+            lines[-1] += f" ({comparison.optimal_replay_seconds:.3f} s)"
+            others = sorted(comparison.baselines.items(), key=lambda item: (item[1], item[0]))
+            lines.append("instead: " + ", ".join(f"{name} {tokens:,.1f}" for name, tokens in others))
+        return "\n".join(lines)

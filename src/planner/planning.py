@@ -7,31 +7,32 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import final
 
-from planner.comparison import Alternatives, worth_of
-from planner.expectation.prior import prior_of
-from planner.expectation.roles import roles_of
+from planner.memory import needs_states
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.policies.branches import share_room
-from planner.policies.registry import PLACEMENTS
-from planner.policies.situation import Mark, Placement, Situation, fits
+from planner.policies.registry import REGISTRY
+from planner.policies.situation import Mark, Placement, Situation, situate
 from planner.request import PlanRequest
 from planner.restoring import restore_of
 from planner.stride import fill, stride_of
 
 
-def make_plan(request: PlanRequest) -> Plan:
-    """See `planner.plan`."""
+def plan(request: PlanRequest) -> Plan:
+    """Decide what to restore, where to break and save, and what to evict, for one prompt.
+
+    Pure and deterministic: the same request gives the same plan.
+    """
     restore = restore_of(request)
     begin = restore.offset if restore else 0
-    if request.memory == "dense":
+    if not needs_states(request.memory):
         return _dense_plan(request, restore, begin)
-    beside = tuple(existing for existing in request.existing if existing.beside)
-    situation, gone = share_room(situate(request, begin), beside)
-    placement = PLACEMENTS[request.policy](situation)
-    if request.policy == "adaptive":
+    situation, gone = share_room(situate(request, begin))
+    policy = REGISTRY[request.policy]
+    placement = policy.place(situation)
+    if policy.knows_timeouts:
         placement = _interruptible(situation, placement)
     kept = placement.kept(situation.held)
-    worth = worth_of(situation, kept)
+    worth = situation.worth_of(kept)
     steps = _steps(situation, placement)
     return Plan(
         policy=request.policy,
@@ -44,19 +45,8 @@ def make_plan(request: PlanRequest) -> Plan:
         expected_replay_tokens=worth.tokens,
         expected_replay_seconds=worth.seconds,
         overhead_seconds=sum(_overhead(step, request) for step in steps),
-        alternatives=Alternatives(situation, request.policy),
+        expected_returns=situation.returns(kept),
     )
-
-
-def situate(request: PlanRequest, begin: int) -> Situation:
-    """What a policy starts from when evaluation begins after `begin` tokens."""
-    roles = roles_of(request)
-    held = tuple(
-        sorted(
-            (e for e in request.existing if e.offset <= request.common_prefix and not e.beside), key=lambda e: e.offset
-        )
-    )
-    return Situation(request, begin, held, roles, prior_of(request, roles))
 
 
 def _overhead(step: Step, request: PlanRequest) -> float:
@@ -130,14 +120,14 @@ class _Shelf:
     def put(self, offset: int, *, passing: bool) -> bool:
         """Store a state and evict what is due or must make room for it; False if the budget is less than one state."""
         size = self._request.bytes_at(offset)
-        if not fits(self._request.budget, 1, size):
+        if not self._request.budget.holds(1, size):
             return False
         if self._passing is not None:
             del self._stored[self._passing]
             self.evict.append(Eviction(self._passing, "the next state on the way is about to be saved", offset))
         while self._todo and (self._todo[0].before or 0) <= offset:
             self._give_up(self._todo.pop(0), offset)
-        while not fits(self._request.budget, len(self._stored) + 1, sum(self._stored.values()) + size):
+        while not self._request.budget.holds(len(self._stored) + 1, sum(self._stored.values()) + size):
             self._give_up(self._todo.pop(0) if self._todo else self._least(), offset)
         self._stored[offset] = size
         self._passing = offset if passing else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.memory import can_cut
 from planner.outcome import Restore
 from planner.request import PlanRequest
 
@@ -15,7 +16,7 @@ def restore_of(request: PlanRequest) -> Restore | None:
     limit = min(request.common_prefix, request.prompt_tokens - 1)
     if limit == 0:
         return None
-    if _can_cut(request):
+    if can_cut(request.memory, request.live, request.window):
         return Restore(limit, f"the memory can be cut anywhere: all of {_shared(request, limit)} is reused", "cut")
     costs = request.costs
     options: list[tuple[float, int, Restore | None]] = [(0.0, 0, None)]
@@ -31,14 +32,6 @@ def restore_of(request: PlanRequest) -> Restore | None:
         why = f"nearest state at or before the end of {_shared(request, limit)}: {limit - offset} tokens are replayed"
         options.append((gain, 0, Restore(offset, why, "checkpoint", nearest.identity)))
     return max(options, key=lambda option: option[:2])[2]
-
-
-def _can_cut(request: PlanRequest) -> bool:
-    if request.memory == "dense":
-        return True
-    # Nothing has left the window yet: every position is still there.
-    fits = request.live is not None and request.window is not None and request.live <= request.window
-    return request.memory == "swa" and fits
 
 
 def _shared(request: PlanRequest, limit: int) -> str:

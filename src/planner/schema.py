@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from planner.budget import Budget, Costs
 from planner.errors import PlanRequestError
-from planner.outcome import Plan
-from planner.request import Budget, Candidate, Costs, Existing, Kind, Likely, MemoryKind, PlanRequest, PolicyName
+from planner.memory import MemoryKind
+from planner.offsets import Candidate, Existing, Kind, Likely
+from planner.outcome import Comparison, Plan
+from planner.request import PlanRequest, PolicyName
 
 Offset = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -190,7 +194,10 @@ class PlanDocument(BaseModel):
 
 
 def read_request(text: str | bytes) -> PlanRequest:
-    """See `PlanRequest.from_json`."""
+    """Read a request in the form that `json_schema("request")` describes.
+
+    Raises PlanRequestError, naming the field, if the text is not such a request.
+    """
     try:
         document = RequestDocument.model_validate_json(text)
     except ValidationError as error:
@@ -199,13 +206,14 @@ def read_request(text: str | bytes) -> PlanRequest:
     return document.request()
 
 
-def write_plan(plan: Plan) -> str:
-    """See `Plan.to_json`."""
-    return PlanDocument.model_validate(plan).model_dump_json(indent=1)
+def write_plan(plan: Plan, comparison: Comparison) -> str:
+    """A plan, and what `compare` says of it, in the form that `json_schema("plan")` describes."""
+    given = {field.name: getattr(each, field.name) for each in (plan, comparison) for field in fields(each)}
+    return PlanDocument.model_validate(given).model_dump_json(indent=1)
 
 
-def schema_of(which: Literal["request", "plan"]) -> dict[str, Any]:
-    """See `planner.json_schema`."""
+def json_schema(which: Literal["request", "plan"] = "request") -> dict[str, Any]:
+    """The JSON schema of what `read_request` reads, or of what `write_plan` writes."""
     model = RequestDocument if which == "request" else PlanDocument
     return model.model_json_schema(mode="validation" if which == "request" else "serialization")
 

@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, final
 
+from planner.offsets import Existing
 from planner.outcome import Plan
-from planner.request import Existing, PlanRequest
+from planner.request import PlanRequest
 
 Loss = Literal["evicted", "budget", "state-missing"]
 """Why a state is not there. `evicted`: given up for others. `budget`: there was no room to save it. `state-missing`: it

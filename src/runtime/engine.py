@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 import planner
 import spanparse
 from planner import Budget, Candidate, PolicyName
-from planner.expectation.learning import identity_of
+from planner.learning import identity_of
 from runtime.attachment import MediaReader, media_chunks
 from runtime.closing import Closing
 from runtime.completion import Completion

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from planner.memory import MemoryKind, needs_states
 from runtime.llama import Context, Stretch
-
-MemoryKind = Literal["dense", "swa", "recurrent", "hybrid", "swa+recurrent"]
 
 _PROBE = np.zeros(8, dtype=np.int32)  # what the tokens are does not matter, token 0 exists in every vocabulary
 
@@ -28,6 +26,16 @@ class Memory:
     state_bytes: int
 
     @property
+    def cuts_anywhere(self) -> bool:
+        """Whether it goes back to any token without a stored state."""
+        return not needs_states(self.kind)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether some layers keep a cell for a token, which copies of a sequence share."""
+        return self.kind != "recurrent"
+
+    @property
     def slides(self) -> bool:
         """Whether some layers keep only their window."""
         return self.kind in ("swa", "swa+recurrent")
@@ -39,7 +47,7 @@ class Memory:
         window shows it positions above `length - window` at most. llama.cpp itself cuts a sliding-window memory without
         complaint when the window is gone.
         """
-        if self.kind == "dense":
+        if self.cuts_anywhere:
             return True
         if self.kind != "swa" or not self.window:
             return False

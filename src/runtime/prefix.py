@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Tokens = npt.NDArray[np.int32]
 """A sequence of token ids, one dimension, contiguous."""
+
+
+class Shared(NamedTuple):
+    """How many leading tokens of a prompt appeared in earlier prompts, and how many of those were evaluated.
+
+    The two differ while a prompt with them is being evaluated, and after one that was cancelled or failed. `nearest`:
+    the number of the latest of the prompts that share most, None for the first prompt.
+    """
+
+    prompted: int
+    evaluated: int
+    nearest: int | None
 
 
 def as_tokens(ids: Sequence[int] | Tokens) -> Tokens:

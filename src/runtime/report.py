@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, final
 
 from runtime.attachment import MediaChunk
-from runtime.tree.history import Shared
+from runtime.prefix import Shared
 
 Reason = Literal[
     "no-common-prefix",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from planner import Budget, PlanRequest
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.simulation.tree import replay_tree
 from runtime import Engine, Request
 from runtime.tiny import ensure_model

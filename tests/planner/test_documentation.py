@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import POLICIES
+from planner.policies.registry import REGISTRY
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planner.md").read_text("utf-8")
 
@@ -98,5 +99,10 @@ def test_the_example_takes_thirty_lines_and_its_engine_sixty() -> None:
     assert len(inspect.getsource(Engine).splitlines()) <= 60
 
 
-def test_every_policy_is_in_the_table() -> None:
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == set(POLICIES)
+def test_the_table_of_policies_is_the_registry() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert rows == [(name, policy.saves, policy.gives_up) for name, policy in REGISTRY.items()]
+
+
+def test_every_policy_that_has_a_name_is_built() -> None:
+    assert sorted(REGISTRY) == list(POLICIES)

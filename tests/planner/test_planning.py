@@ -1,15 +1,32 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+from copy import deepcopy
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import POLICIES, Budget, Candidate, Costs, Existing, Plan, PlanRequest, plan
-from planner.planning import situate
-from planner.request import Kind
+from planner import (
+    POLICIES,
+    Budget,
+    Candidate,
+    Costs,
+    Eviction,
+    Existing,
+    Plan,
+    PlanRequest,
+    Restore,
+    Step,
+    compare,
+    plan,
+    write_plan,
+)
+from planner.offsets import Kind
+from planner.policies.registry import REGISTRY
+from planner.policies.situation import situate
 
 KINDS: list[Kind] = ["system_end", "user_start", "assistant_start", "tool_start", "media_end", "custom"]
 
@@ -116,8 +133,9 @@ def test_states_are_saved_only_where_that_is_allowed(request: PlanRequest) -> No
 @given(requests())
 def test_no_policy_is_expected_to_beat_the_optimum(request: PlanRequest) -> None:
     made = plan(request)
-    assert made.optimal_replay_tokens <= min(made.expected_replay_tokens, *made.baselines.values()) + 1e-6
-    assert made.optimal_replay_seconds <= min(made.expected_replay_seconds, *made.baseline_seconds.values()) + 1e-6
+    found = compare(request, made)
+    assert found.optimal_replay_tokens <= min(made.expected_replay_tokens, *found.baselines.values()) + 1e-6
+    assert found.optimal_replay_seconds <= min(made.expected_replay_seconds, *found.baseline_seconds.values()) + 1e-6
 
 
 @settings(max_examples=100)
@@ -141,21 +159,35 @@ def test_the_order_of_what_is_known_does_not_matter(request: PlanRequest, random
 @given(requests())
 def test_every_plan_can_be_told_and_written(request: PlanRequest) -> None:
     made = plan(request)
-    assert made.explain()
-    assert made.to_json()
+    found = compare(request, made)
+    assert made.explain(found)
+    assert write_plan(made, found)
+
+
+@settings(max_examples=50)
+@given(requests())
+def test_a_plan_is_a_value(request: PlanRequest) -> None:
+    made = plan(request)
+    for other in (pickle.loads(pickle.dumps(made)), deepcopy(made), plan(request)):
+        assert other == made
+        assert hash(other) == hash(made)
+        assert compare(request, other) == compare(request, made)
+    plain = (type(None), str, int, float, tuple, Restore, Step, Eviction)
+    assert all(isinstance(getattr(made, field.name), plain) for field in fields(made))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_policy_is_compared_with_all_others(policy: Any) -> None:
-    made = plan(PlanRequest(1000, policy=policy))
+    request = PlanRequest(1000, policy=policy)
+    made = plan(request)
     assert made.policy == policy
-    assert made.baselines.keys() == set(POLICIES) - {policy}
+    assert compare(request, made).baselines.keys() == set(POLICIES) - {policy}
 
 
 def test_a_policy_expects_what_the_others_say_of_it() -> None:
     request = PlanRequest(30_000, (Candidate(9000, "system_end"), Candidate(9300, "assistant_start")))
     adaptive = plan(request)
-    for policy, tokens in adaptive.baselines.items():
+    for policy, tokens in compare(request, adaptive).baselines.items():
         assert plan(replace(request, policy=policy)).expected_replay_tokens == tokens  # type: ignore[arg-type]
 
 
@@ -216,8 +248,9 @@ def test_around_media_the_evaluation_pauses_anyway_and_a_state_there_costs_no_br
 
 
 def test_nothing_but_the_chosen_policy_is_worked_out_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan(tool_rounds(3))
-    monkeypatch.setattr("planner.comparison.PLACEMENTS", {})
-    assert made.expected_replay_tokens > 0
+    request = tool_rounds(3)
+    monkeypatch.setattr("planner.planning.REGISTRY", {"adaptive": REGISTRY["adaptive"]})
+    made = plan(request)
+    monkeypatch.setattr("planner.comparison.REGISTRY", {})
     with pytest.raises(KeyError):
-        _ = made.baselines
+        compare(request, made)

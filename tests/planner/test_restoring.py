@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from planner import Costs, Existing, PlanRequest
-from planner.request import MemoryKind
+from planner.memory import MemoryKind
 from planner.restoring import restore_of
 
 STORED = (Existing(100), Existing(400), Existing(800))

@@ -9,7 +9,20 @@ from typing import Any
 import pytest
 
 import planner
-from planner import Budget, Candidate, Costs, Existing, Likely, PlanRequest, PlanRequestError, json_schema, plan
+from planner import (
+    Budget,
+    Candidate,
+    Costs,
+    Existing,
+    Likely,
+    PlanRequest,
+    PlanRequestError,
+    compare,
+    json_schema,
+    plan,
+    read_request,
+    write_plan,
+)
 from planner.schema import PlanDocument, RequestDocument
 
 FULL = {
@@ -38,7 +51,7 @@ FULL = {
 
 
 def test_every_field_of_a_request_is_read() -> None:
-    assert PlanRequest.from_json(json.dumps(FULL)) == PlanRequest(
+    assert read_request(json.dumps(FULL)) == PlanRequest(
         1000,
         candidates=(Candidate(300, "system_end", True, 1), Candidate(400)),
         common_prefix=350,
@@ -63,7 +76,7 @@ def test_every_field_of_a_request_is_read() -> None:
 
 
 def test_what_a_request_leaves_out_has_the_defaults_of_python() -> None:
-    assert PlanRequest.from_json('{"prompt_tokens": 7}') == PlanRequest(7)
+    assert read_request('{"prompt_tokens": 7}') == PlanRequest(7)
 
 
 def test_the_document_has_the_fields_of_the_request() -> None:
@@ -71,8 +84,8 @@ def test_the_document_has_the_fields_of_the_request() -> None:
 
 
 def test_the_document_has_the_fields_of_the_plan() -> None:
-    worked_out = ["optimal_replay_tokens", "optimal_replay_seconds", "baselines", "baseline_seconds"]
-    fields = [f.name for f in dataclasses.fields(planner.Plan) if f.name != "alternatives"]
+    worked_out = [f.name for f in dataclasses.fields(planner.Comparison)]
+    fields = [f.name for f in dataclasses.fields(planner.Plan) if f.name != "expected_returns"]
     assert [*PlanDocument.model_fields] == ["schema_version", *fields, *worked_out]
 
 
@@ -95,23 +108,29 @@ def test_the_document_has_the_fields_of_the_plan() -> None:
 )
 def test_what_is_wrong_in_a_document_is_named_by_its_field(field: str, change: dict[str, Any]) -> None:
     with pytest.raises(PlanRequestError) as caught:
-        PlanRequest.from_json(json.dumps(FULL | change))
+        read_request(json.dumps(FULL | change))
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"prompt_tokens": 1', b"\xff\xfe"])
 def test_text_that_is_no_document_is_refused_in_one_line(text: str | bytes) -> None:
     with pytest.raises(PlanRequestError) as caught:
-        PlanRequest.from_json(text)
+        read_request(text)
     assert caught.value.field == "request"
     assert "\n" not in str(caught.value)
+
+
+def written_plan(request: PlanRequest) -> dict[str, Any]:
+    made = plan(request)
+    document: dict[str, Any] = json.loads(write_plan(made, compare(request, made)))
+    return document
 
 
 def test_a_plan_is_written_with_the_keys_of_the_contract() -> None:
     request = PlanRequest(
         1000, (Candidate(400, "system_end"),), common_prefix=300, existing=(Existing(100), Existing(500))
     )
-    written = json.loads(plan(request).to_json())
+    written = written_plan(request)
     assert written["schema_version"] == 1
     assert written.keys() >= {
         "restore",
@@ -130,13 +149,13 @@ def test_a_plan_is_written_with_the_keys_of_the_contract() -> None:
 
 def test_a_plan_hands_back_what_the_caller_calls_a_checkpoint() -> None:
     existing = (Existing(100, identity="first"), Existing(500, identity="second"))
-    written = json.loads(plan(PlanRequest(1000, common_prefix=300, existing=existing)).to_json())
+    written = written_plan(PlanRequest(1000, common_prefix=300, existing=existing))
     assert written["restore"]["identity"] == "first"
     assert [eviction["identity"] for eviction in written["evict"]] == ["second"]
 
 
 def test_a_plan_without_a_restore_says_null() -> None:
-    assert json.loads(plan(PlanRequest(10)).to_json())["restore"] is None
+    assert written_plan(PlanRequest(10))["restore"] is None
 
 
 def test_the_schemas_describe_what_is_read_and_written() -> None:
@@ -147,8 +166,9 @@ def test_the_schemas_describe_what_is_read_and_written() -> None:
 
 def test_pydantic_is_loaded_by_json_and_not_by_planning() -> None:
     code = (
-        "import sys, planner; made = planner.plan(planner.PlanRequest(10)); made.explain(); "
-        "before = 'pydantic' in sys.modules; made.to_json(); print(before, 'pydantic' in sys.modules)"
+        "import sys, planner; request = planner.PlanRequest(10); made = planner.plan(request); "
+        "found = planner.compare(request, made); made.explain(found); before = 'pydantic' in sys.modules; "
+        "planner.write_plan(made, found); print(before, 'pydantic' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["False", "True"]

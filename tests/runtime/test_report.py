@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.attachment import Attachment, MediaChunk
+from runtime.prefix import Shared
 from runtime.report import Clock, Excess, Report, Restored, Reuse, Seconds
-from runtime.tree.history import Shared
 from spanparse.media import MediaPart
 
 

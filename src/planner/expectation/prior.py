@@ -16,7 +16,8 @@ from typing import NamedTuple, final
 
 from planner.expectation.roles import NEAR_END, Roles
 from planner.expectation.weights import EVENTS, FITTED
-from planner.request import BARRIERS, PlanRequest
+from planner.offsets import BARRIERS
+from planner.request import PlanRequest
 
 _NEAR = 64
 """Tokens from the end within which the denser part of a spread is even; beyond, each doubling of the distance weighs

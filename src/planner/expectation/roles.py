@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
-from planner.request import BARRIERS, Candidate, PlanRequest
+from planner.offsets import BARRIERS, Candidate
+from planner.request import PlanRequest
 
 TAIL = 16
 """A generation prompt is at most about this many tokens: 3 (ChatML) to 12 (with an empty thought block)."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate, combinations
 from typing import NamedTuple, final
 
+from planner.budget import Budget
 from planner.optimum.offline import Bounds
 from planner.optimum.tree import Node, select_tree
-from planner.request import Budget
 
 _WINDOW = 8
 """A stretch of prompts whose demands are held against the room at its beginning has at most so many times that room."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import NamedTuple, final
 
+from planner.budget import Budget
 from planner.expectation.prior import Atom, Prior
 from planner.optimum.selection import Point, select
-from planner.request import Budget
 
 
 @final

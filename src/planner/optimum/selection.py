@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, final
 
+from planner.budget import Budget
 from planner.optimum.line import Chosen, Line, cheapest_within
 from planner.optimum.sizes import cheapest_fitting
-from planner.request import Budget
 
 
 class Divergences(Protocol):

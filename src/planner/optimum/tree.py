@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from heapq import merge
 from typing import NamedTuple, final
 
+from planner.budget import Budget
 from planner.optimum.tree_search import Set, Tolls, Tree, search, set_of, taxed
-from planner.request import Budget
 
 _NOISE = 1e-9
 """A bound may differ from the cost of the set that has it by so much of it, by rounding alone."""

@@ -17,11 +17,12 @@ from typing import NamedTuple, final
 
 from planner.expectation.prior import prior_of
 from planner.expectation.roles import Roles, near_end
+from planner.offsets import Kind
 from planner.optimum.selection import Point, select
 from planner.outcome import Eviction
-from planner.policies.situation import Mark, Placement, Situation, fits
+from planner.policies.situation import Mark, Placement, Situation
 from planner.policies.tiles import TILE, on_tiles
-from planner.request import Kind, PlanRequest
+from planner.request import PlanRequest
 
 _LEAST_GAIN = 2.0
 """Expected tokens that a save must be worth however cheap it is: no two are kept a few tokens apart for nothing."""
@@ -291,7 +292,7 @@ def _placement(situation: Situation, stored: list[_Place], saves: list[_Place], 
     marks: list[Mark] = []
     for save in (None, *saves):
         count, size = count + (save is not None), size + (save.size if save else 0)
-        while not fits(request.budget, count, size):
+        while not request.budget.holds(count, size):
             gone = unchosen.pop(0)
             count, size = count - 1, size - gone.size
             worth = _worth(situation, chosen, gone.offset)

@@ -10,13 +10,12 @@ b11549. None of them knows a budget in bytes; here they drop from the front unti
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 from planner.expectation.roles import NEAR_END
 from planner.outcome import Eviction
 from planner.policies.queue import Queue
 from planner.policies.situation import Mark, Placement, Situation
-from planner.request import PolicyName
 
 
 def place_none(situation: Situation) -> Placement:
@@ -117,13 +116,3 @@ def _near_end(situation: Situation, *distances: int) -> Iterator[Mark]:
 def _prompt_end(situation: Situation) -> Mark:
     reason = "the prompt's end, saved after the decode that completes it: no break"
     return Mark(situation.request.prompt_tokens, "prompt_end", reason)
-
-
-BASELINES: Mapping[PolicyName, Callable[[Situation], Placement]] = {
-    "none": place_none,
-    "every-n": place_every_n,
-    "near-end-pair": place_near_end_pair,
-    "shallow": place_shallow,
-    "deferred": place_deferred,
-    "barriers": place_barriers,
-}

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, final
 
+from planner.budget import Budget
 from planner.expectation.weights import BRANCHES, FITTED_BRANCHES
+from planner.offsets import Existing
 from planner.outcome import Eviction
 from planner.policies.adaptive import possible_places, wish_of
+from planner.policies.registry import REGISTRY
 from planner.policies.situation import Situation
-from planner.request import Budget, Existing
 
 
 @final
@@ -29,14 +31,15 @@ class _Beside(NamedTuple):
     worth: float
 
 
-def share_room(situation: Situation, beside: Sequence[Existing]) -> tuple[Situation, tuple[Eviction, ...]]:
+def share_room(situation: Situation) -> tuple[Situation, tuple[Eviction, ...]]:
     """The situation with what budget is left beside the other branches' states that stay, and evictions of the rest.
 
-    Only `adaptive` knows of branches; the other policies lose what the prompt does not share.
+    A policy that does not know of branches loses what the prompt does not share.
     """
+    beside = tuple(existing for existing in situation.request.existing if existing.beside)
     if not beside:
         return situation, ()
-    if situation.request.policy != "adaptive":
+    if not REGISTRY[situation.request.policy].knows_branches:
         return situation, tuple(_gone(e, "this policy knows one conversation at a time") for e in beside)
     ranked = _ranked(situation, beside)
     kept = _number_kept(situation, ranked)

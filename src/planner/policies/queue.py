@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, final
 
 from planner.outcome import Eviction
-from planner.policies.situation import Mark, Placement, Situation, fits
+from planner.policies.situation import Mark, Placement, Situation
 
 
 @final
@@ -60,7 +60,7 @@ class Queue:
         long as this one would fill the list.
         """
         size = self._bytes_at(mark.offset)
-        if mark.offset in self._stored or not fits(self._budget, 1, size):
+        if mark.offset in self._stored or not self._budget.holds(1, size):
             return
         if thin_below is not None:
             self._thin(thin_below, mark.offset, size)
@@ -102,7 +102,7 @@ class Queue:
         return Placement(tuple(marks), tuple(sorted(evict, key=lambda e: e.before or 0)))
 
     def _room(self, count: int, size: int) -> bool:
-        return fits(self._budget, len(self._stored) + count, sum(self._stored.values()) + size)
+        return self._budget.holds(len(self._stored) + count, sum(self._stored.values()) + size)
 
     def _make_room(self, count: int, size: int, before: int | None) -> None:
         while self._stored and not self._room(count, size):

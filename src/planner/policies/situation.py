@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, final
 
-from planner.expectation.prior import Prior
-from planner.expectation.roles import Roles
+from planner.expectation.prior import Prior, prior_of
+from planner.expectation.roles import Roles, roles_of
+from planner.offsets import Existing, Kind
 from planner.outcome import Eviction
-from planner.request import Budget, Existing, Kind, PlanRequest
+from planner.request import PlanRequest
+
+
+@final
+class Worth(NamedTuple):
+    """Expected replay of the next prompt, should it not simply extend the memory; seconds include the restore."""
+
+    tokens: float
+    seconds: float
 
 
 @final
@@ -22,6 +33,17 @@ class Situation(NamedTuple):
     held: tuple[Existing, ...]
     roles: Roles
     prior: Prior
+
+    def worth_of(self, kept: Sequence[int]) -> Worth:
+        """What the checkpoints at the offsets `kept`, ascending, are expected to leave to replay."""
+        costs, tokens = self.request.costs, self.prior.replay(kept)
+        restored = 1.0 - self.prior.below(kept[0])[0] if kept else 0.0
+        return Worth(tokens, tokens * costs.seconds_per_token + restored * costs.per_restore)
+
+    def returns(self, kept: Sequence[int]) -> tuple[float, ...]:
+        """How many prompts to come are expected to part between each of the offsets `kept`, ascending, and the next."""
+        masses = [self.prior.below(offset)[0] for offset in (*kept, self.prior.length + 1)]
+        return tuple(self.prior.rate * (b - a) for a, b in pairwise(masses))
 
 
 @final
@@ -51,8 +73,8 @@ class Placement(NamedTuple):
         return tuple(sorted(stored - gone))
 
 
-def fits(budget: Budget, count: int, size: int) -> bool:
-    """Whether `count` checkpoints of `size` bytes in all are within `budget`."""
-    return (budget.checkpoints is None or count <= budget.checkpoints) and (
-        budget.bytes is None or size <= budget.bytes
-    )
+def situate(request: PlanRequest, begin: int) -> Situation:
+    """What a policy starts from when evaluation begins after `begin` tokens."""
+    roles = roles_of(request)
+    held = (e for e in request.existing if e.offset <= request.common_prefix and not e.beside)
+    return Situation(request, begin, tuple(sorted(held, key=lambda e: e.offset)), roles, prior_of(request, roles))

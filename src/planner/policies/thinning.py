@@ -8,16 +8,16 @@ hybrid states, `marconi` the policy of Marconi (Pan et al., arXiv 2411.19379) as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import pvariance
 
 from planner.expectation.roles import NEAR_END
+from planner.offsets import BARRIERS
 from planner.optimum.stream import evenly
 from planner.outcome import Eviction
 from planner.policies.queue import Queue, Victim
-from planner.policies.situation import Mark, Placement, Situation, fits
-from planner.request import BARRIERS, PolicyName
+from planner.policies.situation import Mark, Placement, Situation
 
 _MOST = 64
 """Checkpoints that `even` keeps at most, whatever the budget."""
@@ -170,17 +170,8 @@ def place_even(situation: Situation) -> Placement:
     for mark in saves:
         if mark is not None:
             stored[mark.offset] = request.bytes_at(mark.offset)
-        while not fits(request.budget, len(stored), sum(stored.values())):
+        while not request.budget.holds(len(stored), sum(stored.values())):
             gone = surplus.pop(0) if surplus else min(stored)
             del stored[gone]
             evict.append(Eviction(gone, "the others divide the prompt evenly", mark.offset if mark else None))
     return Placement(tuple(mark for mark in saves if mark is not None and mark.offset in stored), tuple(evict))
-
-
-THINNING: Mapping[PolicyName, Callable[[Situation], Placement]] = {
-    "even": place_even,
-    "log-spaced": place_log_spaced,
-    "marconi": place_marconi,
-    "smallest-gap": place_smallest_gap,
-    "variance": place_variance,
-}

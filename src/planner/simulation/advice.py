@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from planner.expectation.learning import Planner
-from planner.request import Budget, PlanRequest
+from planner.budget import Budget
+from planner.learning import Planner
+from planner.request import PlanRequest
 from planner.simulation.outcome import LONG_REPLAY, Outcome, Totals
 from planner.simulation.session import Session
 from planner.simulation.sweep import Model, Result, replay, sweep

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, final
 
-from planner.request import Candidate
+from planner.offsets import Candidate
 from planner.simulation.errors import TraceError
 from planner.simulation.session import Prompt, Session
 

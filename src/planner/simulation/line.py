@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.expectation.learning import Divergence, Planner
+from planner.learning import Divergence, Planner
+from planner.offsets import Existing
 from planner.outcome import Plan
-from planner.request import Existing, PlanRequest
+from planner.request import PlanRequest
 from planner.simulation.outcome import Outcome, outcome_of, reason_of
 from planner.simulation.session import Session
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
+from planner.budget import Costs
 from planner.outcome import Plan
-from planner.request import Costs, PlanRequest
+from planner.request import PlanRequest
 
 Reason = Literal["no-common-prefix", "diverged", "state-missing", "evicted", "budget"]
 """Why a prompt was not simply continued from the tip. `no-common-prefix`: it shares nothing with what was there.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from planner.request import Candidate, Likely
+from planner.offsets import Candidate, Likely
 
 
 @final

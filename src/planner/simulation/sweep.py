@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, final
 
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.optimum.foresight import Prompts, bounds_in_tree
 from planner.optimum.offline import Bounds, Visit, upper_bound
 from planner.request import PlanRequest

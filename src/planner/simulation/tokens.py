@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from planner.request import Candidate, Likely
+from planner.offsets import Candidate, Likely
 from planner.simulation.session import Prompt, Session
 
 _BYTES = 4

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from planner.expectation.learning import Divergence, Planner
+from planner.learning import Divergence, Planner
+from planner.policies.registry import REGISTRY
 from planner.request import PlanRequest
 from planner.simulation.outcome import Outcome, outcome_of, reason_of
 from planner.simulation.session import Session
@@ -39,7 +40,7 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
         if nearest is not None and shared < session.prompts[nearest].length:
             length = session.prompts[nearest].length
             planner.observe(Divergence.of(shared, length, prompt.candidates, session=session.name, tools=prompt.tools))
-        existing = states.seen_from(i, branches=base.policy == "adaptive")
+        existing = states.seen_from(i, branches=REGISTRY[base.policy].knows_branches)
         request = replace(
             base,
             prompt_tokens=prompt.length,

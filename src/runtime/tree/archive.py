@@ -131,7 +131,7 @@ class Archive:
         if whole > self.store.ram_bytes:
             self._complain(whole)
             return None
-        if branch.memory.kind == "dense":
+        if branch.memory.cuts_anywhere:
             return Held(logits)
         size = branch.state_size
         try:
@@ -204,7 +204,7 @@ def _take_back(copy: Branch, source: Branch, checkpoint: Checkpoint | None, leng
         copy.follow(source)
         copy.cut(length)
         return
-    if copy.memory.kind == "recurrent":
+    if not copy.memory.has_cells:
         copy.assume(checkpoint.tokens, checkpoint.positions)
     else:
         copy.follow(source)

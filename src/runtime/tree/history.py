@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
-from runtime.prefix import Tokens, as_tokens, common_prefix
+from runtime.prefix import Shared, Tokens, as_tokens, common_prefix
 
 _MOST_TOKENS = 1 << 26
 _MOST_PROMPTS = 1 << 16
 _SPARE = 4
 """Of what may be remembered one in so many is freed at once: finding what to forget visits all."""
-
-
-class Shared(NamedTuple):
-    """How many leading tokens of a prompt appeared in earlier prompts, and how many of those were evaluated.
-
-    The two differ while a prompt with them is being evaluated, and after one that was cancelled or failed. `nearest`:
-    the number of the latest of the prompts that share most, None for the first prompt.
-    """
-
-    prompted: int
-    evaluated: int
-    nearest: int | None
 
 
 class _Node:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import Protocol, final
 
 import numpy as np
-import numpy.typing as npt
 
 from planner import Plan
 from planner.policies.tiles import TILE
@@ -14,11 +13,31 @@ from runtime.llama import Stretch
 from runtime.prefix import Tokens
 from runtime.prompt import Prompt
 from runtime.report import Clock, Refused, Report, Restored, Reuse, Source
+from runtime.store.record import Logits
+from runtime.tree.archive import Held, Loaded
 from runtime.tree.branch import Branch
 
-if TYPE_CHECKING:
-    from runtime.tree.archive import Held, Loaded
-    from runtime.tree.tree import Tree
+
+class Keeper(Protocol):
+    """What a job asks of the tree that it moves in, which keeps the states and the branches.
+
+    Nothing here is for use by several threads at once.
+    """
+
+    def save(self, job: Job) -> bool:
+        """Keep the state at which a job is, with the room that its plan makes; whether that took a copy."""
+
+    def recover(self, job: Job) -> None:
+        """Bring the branch of a job whose decode failed back to the longest state of it that is known."""
+
+    def hold(self, job: Job, logits: Logits, *, moves_on: bool) -> None:
+        """Take what storing the end of the prompt needs, whose last logits these are, before the branch moves on."""
+
+    def end(self, job: Job, evaluated: int) -> int:
+        """A job is over that evaluated so many tokens of its prompt; the bytes of all states that are kept then."""
+
+    def observe(self, report: Report) -> None:
+        """Learn from the account of a job that is over."""
 
 
 def whole_tiles(size: int, left: int, n_ubatch: int) -> int:
@@ -47,7 +66,7 @@ class Job:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: Keeper,
         number: int,
         prompt: Prompt,
         plan: Plan,
@@ -136,7 +155,7 @@ class Job:
         with self.clock.phase("save"):
             self._saves += self._tree.save(self)
 
-    def prompt_ended(self, logits: npt.NDArray[np.float32], *, moves_on: bool) -> None:
+    def prompt_ended(self, logits: Logits, *, moves_on: bool) -> None:
         """The prompt has been evaluated, and `logits` follow it: its end may go to the store when the job is over.
 
         The branch is there; `moves_on`: it will not be when the job ends.
@@ -159,7 +178,7 @@ class Job:
         """The end of the request. With `cancelled` the state is kept where the evaluation of the prompt stopped."""
         if cancelled and self.in_prompt and self.branch.length:
             self.save()
-        self._tree.end(self, self._reached)
+        kept = self._tree.end(self, self._reached)
         report = Report(
             prompt_tokens=self.prompt.tokens.size,
             restored=self._restored(),
@@ -169,12 +188,11 @@ class Job:
             excess=self._reuse.explain(self._evaluated, self.prompt.where(self._reuse.shared.prompted)),
             breaks=self._breaks,
             saves=self._saves,
-            bytes=self._tree.store.bytes,
+            bytes=kept,
             seconds=self.clock.seconds(),
             refused=self._refused,
         )
-        if self._tree.archive is not None:
-            self._tree.archive.observe(report)
+        self._tree.observe(report)
         return report
 
     def _restored(self) -> Restored | None:

@@ -73,7 +73,7 @@ class Pool:
 
     def cells(self, branches: Iterable[Branch] | None = None) -> int:
         """How many cells some branches hold together, all of them by default."""
-        if self.memory.kind == "recurrent":
+        if not self.memory.has_cells:
             return 0
         ends: dict[int, tuple[int, int]] = {}
         for branch in self._branches if branches is None else branches:
@@ -107,4 +107,4 @@ class Pool:
         last = self.context.position_range(branch.sequence)[1]
         # The window of a branch that was cut back is gone, and is not needed before a state is restored.
         assert last == branch.last_position, "a sequence does not end where its branch does"
-        assert sum(run.end - run.begin for run in branch.runs) == branch.length or self.memory.kind == "recurrent"
+        assert sum(run.end - run.begin for run in branch.runs) == branch.length or not self.memory.has_cells

@@ -49,7 +49,7 @@ class Retention:
     def needing(self) -> dict[Branch, list[State]]:
         """The states that need a branch, because no other has their tokens, by offset."""
         needing: dict[Branch, list[State]] = {branch: [] for branch in self.pool}
-        if self.pool.memory.kind != "recurrent":
+        if self.pool.memory.has_cells:
             for identity, holders in self.holders().items():
                 if len(holders) == 1:
                     needing[holders[0]].append(self.store.states[identity])
@@ -70,10 +70,10 @@ class Retention:
             if not branch.settled:
                 self.pool.drop(branch)
                 self.drop_orphans()
-        if self.pool.memory.kind == "dense":
+        if self.pool.memory.cuts_anywhere:
             self._prune_covered()
             return
-        holders = [] if self.pool.memory.kind == "recurrent" else list(self.holders().values())
+        holders = [] if not self.pool.memory.has_cells else list(self.holders().values())
         for branch in self.pool.idle():
             if branch is not self.pool.tip and [branch] not in holders:
                 self.pool.drop(branch)
@@ -88,7 +88,7 @@ class Retention:
 
     def drop_orphans(self) -> None:
         """Give up the states whose cells are gone."""
-        if self.pool.memory.kind != "recurrent":
+        if self.pool.memory.has_cells:
             for identity, holders in self.holders().items():
                 if not holders:
                     self.store.give_up(identity, "state-missing")
@@ -124,7 +124,7 @@ class Retention:
         idle = self.pool.idle()
         if not idle:
             return False
-        if self.pool.memory.kind == "dense":
+        if self.pool.memory.cuts_anywhere:
             self._shorten(idle, number)
             return True
         needing = self.needing()
@@ -157,7 +157,7 @@ class Retention:
     def lose_past(self, branch: Branch, length: int) -> None:
         """A branch is about to lose what is past `length` tokens: give up the states that need it."""
         _log.info("branch given up", extra={"prompt": branch.used, "tokens": branch.length, "kept": length})
-        if self.pool.memory.kind == "dense":
+        if self.pool.memory.cuts_anywhere:
             offset = min(branch.length, self.history.length(branch.used))
             self.store.states.miss(branch.used, offset, "evicted")
         for state in self.needing()[branch]:
@@ -181,7 +181,7 @@ class Retention:
         """Store a branch, about to be given up, as it was at the end of its prompt or at the last of its states."""
         if self.archive is None:
             return
-        if self.pool.memory.kind == "dense":
+        if self.pool.memory.cuts_anywhere:
             end = self.history.length(branch.used)
             if branch.length >= end and not self.archive.has(branch.tokens[:end]):
                 branch.cut(end)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from runtime.tree.branch import Branch, most_at_once
+from runtime.tree.job import Job
 from runtime.tree.pool import Pool
 from runtime.tree.retention import Retention
-
-if TYPE_CHECKING:
-    from runtime.tree.job import Job
 
 
 @final
@@ -38,7 +36,7 @@ class Room:
 
     def missing(self, more: int = 0) -> int:
         """Cells that are held or promised to jobs, and so many more, beyond those there are."""
-        if self._memory.kind == "recurrent":
+        if not self._memory.has_cells:
             return 0
         return max(0, self._pool.cells() + sum(job.owed for job in self._jobs) + more - self._context.n_ctx)
 
@@ -46,7 +44,7 @@ class Room:
         """Whether one more job would have a sequence and so many cells, if all that is idle gave way."""
         if len(self._jobs) == self._pool.capacity:
             return False
-        if not self._jobs or self._memory.kind == "recurrent":
+        if not self._jobs or not self._memory.has_cells:
             return True
         if self._memory.slides:
             window = self._memory.window

@@ -7,17 +7,19 @@ from dataclasses import replace
 from typing import final
 
 from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
+from planner.policies.registry import REGISTRY
 from planner.restoring import restore_of
 from runtime.errors import ContextFull, StateError
 from runtime.llama import Context
 from runtime.memory import Memory
+from runtime.prefix import Shared
 from runtime.prompt import Prompt
-from runtime.report import Clock, Refused, Reuse
+from runtime.report import Clock, Refused, Report, Reuse
 from runtime.store.record import Logits
 from runtime.tree.archive import Archive, Held, Loaded
 from runtime.tree.branch import Branch, most_at_once
 from runtime.tree.checkpoint import CheckpointStore
-from runtime.tree.history import PromptHistory, Shared
+from runtime.tree.history import PromptHistory
 from runtime.tree.job import Job
 from runtime.tree.pool import Pool
 from runtime.tree.retention import Retention
@@ -147,8 +149,8 @@ class Tree:
                 branch.clear()
         self._retention.drop_orphans()
 
-    def end(self, job: Job, evaluated: int) -> None:
-        """A job is over, which evaluated so many tokens of its prompt: its branch becomes the tip."""
+    def end(self, job: Job, evaluated: int) -> int:
+        """A job is over, which evaluated so many tokens of its prompt: its branch becomes the tip. What states hold."""
         self.jobs.remove(job)
         returns = self._retention.returns.pop(job.number)
         self.history.mark_evaluated(job.prompt.tokens[:evaluated])
@@ -156,6 +158,12 @@ class Tree:
         self.pool.busy.discard(job.branch)
         self.pool.tip = job.branch if job.branch.length else None
         self._retention.prune()
+        return self.store.bytes
+
+    def observe(self, report: Report) -> None:
+        """Learn from the account of a job that is over."""
+        if self.archive is not None:
+            self.archive.observe(report)
 
     def hold(self, job: Job, logits: Logits, *, moves_on: bool) -> None:
         """A job is at the end of its prompt, which `logits` follow: take what `put_away` needs of this moment."""
@@ -178,7 +186,7 @@ class Tree:
     def _last_before_end(self, job: Job) -> tuple[int, Held]:
         """The last place before the end of a job's prompt that its branch can be taken back to, 0 if none."""
         n = job.prompt.tokens.size
-        if self.memory.kind == "dense":
+        if self.memory.cuts_anywhere:
             return max((c.offset for c in job.prompt.candidates if c.offset < n), default=0), Held()
         held = [self.store[state.identity] for state in self.store.states if state.offset < n]
         last = max((c for c in held if job.branch.holds(c)), key=lambda c: c.offset, default=None)
@@ -199,7 +207,7 @@ class Tree:
         assert self.pool.busy == {job.branch for job in self.jobs}, "a branch is busy without a job"
         assert self.pool.tip is None or self.pool.tip in list(self.pool), "the tip is gone"
         assert self.pool.tip not in self.pool.busy, "the tip is busy"
-        if self.memory.kind != "recurrent":
+        if self.memory.has_cells:
             assert all(self._retention.holders().values()), "the cells of a state are gone"
         assert not self.room.missing(), "more cells were promised than there are"
         if self.archive is not None:
@@ -238,14 +246,14 @@ class Tree:
         self, prompt: Prompt, number: int, shared: Shared, request: PlanRequest, session: str, room: int, clock: Clock
     ) -> Job:
         """Plan, and be where the plan begins. A state that proves unusable is given up and planned around."""
-        states, adaptive = self.store.states, self.policy == "adaptive"
+        states, branches = self.store.states, REGISTRY[self.policy].knows_branches
         loaded = refused = None
         if self.archive is not None:
             with clock.phase("restore"):
-                seen = states.seen_from(number, branches=adaptive)
+                seen = states.seen_from(number, branches=branches)
                 loaded, refused = self._load(self.archive, self._as_seen(request, prompt, shared, seen), prompt)
         while True:
-            seen = states.seen_from(number, branches=adaptive)
+            seen = states.seen_from(number, branches=branches)
             lost = states.lost(number)
             with clock.phase("plan"):
                 request = self._as_seen(request, prompt, shared, seen)
@@ -308,7 +316,7 @@ class Tree:
         self, request: PlanRequest, prompt: Prompt, shared: Shared, seen: Mapping[str, Existing]
     ) -> PlanRequest:
         """The request with what the tree holds of its prompt."""
-        if self.memory.kind == "dense":
+        if self.memory.cuts_anywhere:
             common = max((branch.common(prompt.tokens) for branch in self.pool), default=0)
             return replace(request, common_prefix=prompt.whole(common))
         live = self._live(prompt)
@@ -340,7 +348,7 @@ class Tree:
     def _restored(self, identity: str, prompt: Prompt) -> Branch:
         checkpoint = self.store[identity]
         length = checkpoint.offset
-        if self.memory.kind == "recurrent":
+        if not self.memory.has_cells:
             branch = self._new_branch()
             branch.assume(checkpoint.tokens, checkpoint.positions)
         else:
@@ -371,7 +379,7 @@ class Tree:
         """Whether a branch may be cut to `length` tokens and moved on without a loss."""
         if branch in self.pool.busy:
             return False
-        if self.memory.kind == "dense":
+        if self.memory.cuts_anywhere:
             return branch.length == length
         return all(state.offset <= length for state in self._retention.needing()[branch])
 

@@ -15,7 +15,7 @@ from spanparse.cli.output import console, print_line, printable_lines, write_jso
 from spanparse.errors import SpanparseError
 
 if TYPE_CHECKING:
-    from planner import Plan, PlanRequest
+    from planner import PlanRequest
     from spanparse.cli.prompt import Prompt
     from spanparse.prediction import Likely
     from spanparse.tokens import TokenMap
@@ -75,7 +75,7 @@ def plan(
     if request is not None:
         _refuse_others(context)
         with _named(lambda _: request):
-            made = planner.PlanRequest.from_json(read_input(request))
+            made = planner.read_request(read_input(request))
     else:
         assert source is not None
         prompt = load_prompt(source, variant, messages, tools, settings, add_generation_prompt=not no_generation_prompt)
@@ -94,11 +94,12 @@ def plan(
         }
         made = _request(token_map, fields, None if existing is None else read_input(existing), existing)
     found = planner.plan(made)
+    comparison = planner.compare(made, found)
     if as_json:
-        document = {"schema_version": 1, **json.loads(found.to_json())}
+        document = {"schema_version": 1, **json.loads(planner.write_plan(found, comparison))}
         write_json(document if sample is None else {**document, "sample": sample})
     else:
-        _show(found, sample)
+        _show(found.explain(comparison), sample)
 
 
 def _refuse_others(context: typer.Context) -> None:
@@ -176,7 +177,7 @@ def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None
         **stored,
     }
     with _named(lambda field: name if field in stored else None):
-        return planner.PlanRequest.from_json(json.dumps(body))
+        return planner.read_request(json.dumps(body))
 
 
 def _stored(data: bytes, name: str, prompt_tokens: int) -> dict[str, Any]:
@@ -200,8 +201,8 @@ def _stored(data: bytes, name: str, prompt_tokens: int) -> dict[str, Any]:
     return {"existing": found, "common_prefix": shared}
 
 
-def _show(found: Plan, sample: str | None) -> None:
+def _show(words: str, sample: str | None) -> None:
     screen = console()
     if sample is not None:
         print_line(screen, sample, "italic")
-    screen.print(printable_lines(found.explain()), markup=False, soft_wrap=True)
+    screen.print(printable_lines(words), markup=False, soft_wrap=True)

@@ -188,7 +188,7 @@ def _optimum(
 
 
 def _plot(path: str, sessions: list[Session], base: PlanRequest, model: Model, main: bool) -> None:
-    from planner.expectation.learning import Planner
+    from planner.learning import Planner
     from planner.simulation.plot import plot
     from planner.simulation.sweep import replay
     from spanparse.files import replacing

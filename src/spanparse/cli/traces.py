@@ -95,7 +95,7 @@ def sessions_of(
     `forecast`: one that plans with what the template will rewrite, which the engine does not. `advance` is told before
     each request is rendered whose it is. Raises `SpanparseError` naming the dialogue.
     """
-    from planner.expectation.learning import identity_of
+    from planner.learning import identity_of
     from planner.simulation import token_session
 
     sessions = []

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import Budget, Candidate, Costs, Existing, Likely, Plan, PlanRequest, plan
-from planner.planning import situate
+from planner import Budget, Candidate, Costs, Existing, Likely, Plan, PlanRequest, compare, plan
 from planner.policies.adaptive import cost_of, place_adaptive, possible_places
-from planner.policies.situation import Placement
+from planner.policies.situation import Placement, situate
 
 FREE = Costs(per_break=0.0, per_save=0.0, per_restore=0.0)
 SLOW = Costs(per_save=0.5)
@@ -168,11 +167,13 @@ def test_the_last_stable_offset_is_saved() -> None:
 
 
 def test_a_dense_memory_saves_nothing_and_keeps_nothing() -> None:
-    made = planned(candidates=AGENT, stored=(9000, 9300), memory="dense")
+    existing = (Existing(9000, age=1), Existing(9300, age=1))
+    request = PlanRequest(30_000, AGENT, common_prefix=9300, existing=existing, memory="dense", budget=Budget(8))
+    made = plan(request)
     assert made.saves == made.kept == ()
     assert made.breaks == 0
     assert [eviction.offset for eviction in made.evict] == [9000, 9300]
-    assert made.expected_replay_tokens == made.optimal_replay_tokens == 0
+    assert made.expected_replay_tokens == compare(request, made).optimal_replay_tokens == 0
 
 
 @given(st.data())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner import POLICIES, Budget, Costs, PlanRequest
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.simulation import read_blocks
 from planner.simulation.blocks import read_session
 from planner.simulation.line import replay_line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from planner import Budget, Candidate, PlanRequest
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.simulation import token_session
 from planner.simulation.line import replay_line
 from planner.simulation.outcome import Outcome

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from planner import POLICIES, Budget, PlanRequest
-from planner.expectation.learning import Planner
+from planner.learning import Planner
 from planner.simulation.blocks import read_session
 from planner.simulation.outcome import Outcome
 from planner.simulation.tree import replay_tree

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner import Budget, Candidate, Existing, PlanRequest, plan
+from planner import Budget, Candidate, Existing, PlanRequest, compare, plan
 
 REQUEST = PlanRequest(
     2000,
@@ -15,7 +15,7 @@ REQUEST = PlanRequest(
 
 def test_what_is_done_is_told_in_its_order() -> None:
     made = plan(REQUEST)
-    verbs = [line.split()[0] for line in made.explain().splitlines()]
+    verbs = [line.split()[0] for line in made.explain(compare(REQUEST, made)).splitlines()]
     assert verbs[1:3] == ["restore", "evict"]
     assert verbs[-3:] == ["end", "expected", "instead:"]
     assert verbs.count("save") == len(made.saves)
@@ -48,8 +48,10 @@ def test_a_break_without_a_save_is_told() -> None:
 
 def test_the_sums_are_the_plans() -> None:
     made = plan(REQUEST)
-    text = made.explain()
+    found = compare(REQUEST, made)
+    text = made.explain(found)
+    assert text.startswith(made.explain())
     assert f"expected replay {made.expected_replay_tokens:,.1f} tokens" in text
-    assert f"at best {made.optimal_replay_tokens:,.1f} ({made.optimal_replay_seconds:.3f} s)" in text
+    assert f"at best {found.optimal_replay_tokens:,.1f} ({found.optimal_replay_seconds:.3f} s)" in text
     assert f"{made.breaks} breaks and {len(made.saves)} saves ({made.overhead_seconds:.3f} s)" in text
-    assert all(f"{name} {tokens:,.1f}" in text for name, tokens in made.baselines.items())
+    assert all(f"{name} {tokens:,.1f}" in text for name, tokens in found.baselines.items())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner import Budget, Candidate, Existing, PlanRequest
-from planner.expectation.learning import Divergence, Planner
+from planner.learning import Divergence, Planner
 
 PROMPT = PlanRequest(60_000, (Candidate(14_910, "system_end"),), budget=Budget(4))
 

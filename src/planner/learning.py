@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, final
 
 from planner.expectation.weights import LEARNED
+from planner.offsets import Candidate, Likely
 from planner.outcome import Plan
-from planner.request import Candidate, Likely, PlanRequest
+from planner.planning import plan
+from planner.request import PlanRequest
 
 _Seen = TypeVar("_Seen")
 
@@ -137,11 +139,9 @@ class Planner:
 
     def plan(self, request: PlanRequest, *, session: str = "", tools: str | None = None) -> Plan:
         """`planner.plan` of the request, the next prompt of `session`, with what was seen added to it."""
-        from planner.planning import make_plan
-
         if session in self._anew:
             self._anew[session].next_prompt()
-        return make_plan(self.expecting(request, session=session, tools=tools))
+        return plan(self.expecting(request, session=session, tools=tools))
 
 
 @final
