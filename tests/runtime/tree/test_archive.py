@@ -20,7 +20,7 @@ from runtime.tree.tree import Tree
 # A state that is wrong moves logits by more than this, see tests/conformance/test_restore.py.
 ROUNDING = 0.05
 ANSWER = 6
-FAST = Report(10**6, None, 10**6, 0, 10**6, (), 0, 0, 0, Seconds(prefill=1e-6))
+FAST = Report(10**9, None, 10**9, 0, 10**9, (), 0, 0, 0, Seconds(prefill=1e-6))
 
 
 class Played:
