@@ -46,19 +46,11 @@ REGISTRY: Mapping[PolicyName, Policy] = {
         "what is within `min_step` of its predecessor, then the oldest",
     ),
     "near-end-pair": Policy(
-        baselines.place_near_end_pair,
-        "{4 + n_ubatch, 4} tokens before the end (llama.cpp PR 20288)",
-        "the oldest",
+        baselines.place_near_end_pair, "{4 + n_ubatch, 4} tokens before the end (llama.cpp PR 20288)", "the oldest"
     ),
-    "shallow": Policy(
-        baselines.place_shallow,
-        "4 tokens before the end (a fork's note on that PR)",
-        "the oldest",
-    ),
+    "shallow": Policy(baselines.place_shallow, "4 tokens before the end (a fork's note on that PR)", "the oldest"),
     "deferred": Policy(
-        baselines.place_deferred,
-        "the prompt's end, after the decode that completes it (the same fork)",
-        "the oldest",
+        baselines.place_deferred, "the prompt's end, after the decode that completes it (the same fork)", "the oldest"
     ),
     "every-n": Policy(
         baselines.place_every_n,
@@ -91,9 +83,5 @@ REGISTRY: Mapping[PolicyName, Policy] = {
         "(`planner.optimum.stream`)",
         "what that rule gives up",
     ),
-    "none": Policy(
-        baselines.place_none,
-        "nothing",
-        "all",
-    ),
+    "none": Policy(baselines.place_none, "nothing", "all"),
 }
