@@ -19,8 +19,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from planner import Budget, PlanRequest
-from planner.expectation import learning, prior, weights
+from planner import Budget, PlanRequest, learning
+from planner.expectation import prior, weights
 from planner.simulation import Session, read_blocks
 from planner.simulation.sweep import sweep
 

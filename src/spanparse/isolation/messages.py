@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     import socket
@@ -17,6 +17,17 @@ LENGTH: Final = struct.Struct("<Q")
 
 FORK: Final = b"F"
 REAP: Final = b"R"
+
+
+class Allowance(Protocol):
+    """What a render may take, as `spanparse.Limits` says: seconds, until when, and bytes of memory."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def until(self) -> float | None: ...
+    @property
+    def memory(self) -> int: ...
 
 
 def receive(connection: socket.socket) -> bytearray | None:

@@ -17,12 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spanparse.isolation.messages import ANSWER, COMMAND, FORK, receive, send
+from spanparse.isolation.messages import ANSWER, COMMAND, FORK, Allowance, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from spanparse.bounds.limits import Limits
 
 MEMORY: Final = 2.5
 """How many times `Limits.memory` a worker can allocate."""
@@ -99,7 +97,7 @@ def _work(connection: socket.socket) -> None:
 def _run(
     function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], before: int
 ) -> tuple[Exception | None, Any]:
-    limits: Limits = options["limits"]
+    limits: Allowance = options["limits"]
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_DATA, before + int(MEMORY * limits.memory) + _left_over(before))
     # In whole seconds, and so beside a timer, which ends the process as well.

@@ -19,12 +19,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spanparse.errors import SpanparseError, TemplateLimit
-from spanparse.isolation.messages import ANSWER, COMMAND, FORK, LENGTH, REAP, receive, send
+from spanparse.isolation.messages import ANSWER, COMMAND, FORK, LENGTH, REAP, Allowance, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from spanparse.bounds.limits import Limits
 
 _MOST_IDLE: Final = 4
 _START_SECONDS: Final = 60.0
@@ -58,7 +56,7 @@ def ready() -> None:
     _give_back(_take()[0])
 
 
-def isolated(function: Callable[..., Any], *arguments: Any, name: str, limits: Limits, **options: Any) -> Any:
+def isolated(function: Callable[..., Any], *arguments: Any, name: str, limits: Allowance, **options: Any) -> Any:
     """`function(*arguments, name=name, limits=limits, **options)` in a worker.
 
     All of it, and what it gives or raises, must survive `pickle`. Raises `TemplateLimit`, naming the template `name`,
@@ -90,7 +88,7 @@ def isolated(function: Callable[..., Any], *arguments: Any, name: str, limits: L
         return result
 
 
-def _ask(worker: _Worker, request: bytes, limits: Limits) -> Any:
+def _ask(worker: _Worker, request: bytes, limits: Allowance) -> Any:
     """What the worker answers. Raises OSError if it dies, TimeoutError if it does not answer in time."""
     left = limits.seconds if limits.until is None else max(0.0, limits.until - time.monotonic())
     worker.connection.settimeout(left + (_LATEST - 1) * limits.seconds)
@@ -105,7 +103,7 @@ def _ask(worker: _Worker, request: bytes, limits: Limits) -> Any:
     return pickle.loads(answer)
 
 
-def _told(status: int, error: OSError, limits: Limits) -> str:
+def _told(status: int, error: OSError, limits: Allowance) -> str:
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if isinstance(error, TimeoutError) or number in (signal.SIGPROF, signal.SIGXCPU):
         return f"its process was ended: it did not stop after {limits.seconds:g} s (Limits.seconds)"
