@@ -39,10 +39,14 @@ def check_changes(view: View) -> list[Fault]:
 
 
 def _phantoms(view: View, index: int) -> list[Fault]:
+    """Parts with letters that show a text; a list is shown even if the texts in it are empty."""
+    said = [field.path for field in view.fields[index] if field.value.strip()]
     return [
         Fault("phantom", index, f"{part.kind} [{part.start}, {part.end}) does not depend on the message")
         for part in view.rendering.messages[index].parts
-        if part.kind in _TEXTS and _LETTER.search(view.text, part.start, part.end)
+        if part.kind in _TEXTS
+        and _LETTER.search(view.text, part.start, part.end)
+        and (part.source is None or any(path.startswith(part.source) for path in said))
     ]
 
 

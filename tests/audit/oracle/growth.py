@@ -22,10 +22,11 @@ def check_growth(view: View) -> list[Fault]:
     """The first messages of the conversation, each number of them, beside more of them and beside all.
 
     Compared is what two prompts have in common from their beginning on. Where the shorter conversation's prompt is not
-    all in the longer one's, that is only what stands up to the last word of a field: whose a header is depends on what
-    it introduces, and that is not the same in both. What stands at the end of the shorter one's, behind all that its
-    messages say, may introduce the message that comes next in the longer one: so does the generation prompt, and the
-    header that some templates write without being asked. But the latter may not begin with what closes something.
+    all in the longer one's, that is only what stands up to the last word of a message's: whose a header is, and tools
+    in it, depends on what it introduces, and that is not the same in both. What stands at the end of the shorter one's,
+    behind all that its messages say, may introduce the message that comes next in the longer one: so does the
+    generation prompt, and the header that some templates write without being asked. But the latter may not begin with
+    what closes something.
 
     Nothing is said of characters that either rendering is unsure of, and of conversations in which a text stands twice
     or could be a part of another, since it may be another one that is shown. It is looked at with a generation prompt
@@ -70,10 +71,10 @@ def _parse(case: Case, generation: bool) -> Rendering:
 def _flip(before: View, after: View) -> Fault | None:
     """The first character that changes hands between a prompt and one of as many messages or more."""
     count = len(before.case.messages)
-    end = _shared(before.text, after.text)
+    end = _shared(before, after.text)
     if before.owners[:end] == after.owners[:end]:
         return None
-    said = max((hit.end() for hit in WORD.finditer(before.text, 0, end)), default=0)
+    said = _said(before, end)
     for place in range(end):
         was, now = before.owners[place], after.owners[place]
         if was == now:
@@ -89,7 +90,14 @@ def _flip(before: View, after: View) -> Fault | None:
     return None
 
 
-def _shared(text: str, other: str) -> int:
-    """How many characters two prompts have in common; up to a word if not all of `text`."""
+def _shared(view: View, other: str) -> int:
+    """How many characters a prompt has in common with another one; up to a message's word if that is not all of it."""
+    text = view.text
     end = bisect_left(range(min(len(text), len(other))), True, key=lambda size: text[: size + 1] != other[: size + 1])
-    return end if end == len(text) else max((hit.end() for hit in WORD.finditer(text, 0, end)), default=0)
+    return end if end == len(text) else _said(view, end)
+
+
+def _said(view: View, end: int) -> int:
+    """Where the last word of a message's in front of `end` ends; what is said of tools is passed over."""
+    hits = WORD.finditer(view.text, 0, end)
+    return max((hit.end() for hit in hits if hit[0] in view.homes and hit[0] not in view.tool_words), default=0)

@@ -14,8 +14,8 @@ _STYLES: Final = (
     ("xq{}{:04d}x", re.compile(r"xq([ab])(\d{4})x")),
     ("\uf8f0{}{:04d}\uf8f1", re.compile("\uf8f0([ab])(\\d{4})\uf8f1")),
 )
-# What a field is surrounded by when it is written as JSON or as a Python list.
-_QUOTES: Final = frozenset({"", '"', "'"})
+# What a field's text is surrounded by when it is written as JSON or as a Python list, with its outer white space.
+_QUOTED: Final = re.compile(r"""["']?(?:\\[nrt]|\s)*["']?""")
 
 
 class _Wrapped(NamedTuple):
@@ -90,8 +90,8 @@ def _check_range(view: View, wrapped: _Wrapped, start: int, end: int) -> list[Fa
         if part.source and part.source != path and path.startswith(part.source) and part.end >= end:
             return []
         if part.source == path:
-            outside = {view.text[part.start : start].strip(), view.text[end : part.end].strip()}
-            if not outside <= _QUOTES:
+            outside = (view.text[part.start : start].strip(), view.text[end : part.end].strip())
+            if not all(map(_QUOTED.fullmatch, outside)):
                 break
         # A template that splits a text at a marker or at line ends writes its own back.
         elif view.text[part.start : part.end].strip() not in ("", "<think>", "</think>"):

@@ -124,10 +124,14 @@ def _default_text(view: View, begin: int) -> int:
 def _begins_next(view: View, markers: Markers, index: int, place: int, after: int) -> bool:
     """Whether what stands at a turn's end may be the beginning of the message behind it.
 
-    The turn is closed before it, or every message of the next one's role begins so.
+    The turn is closed before it, or every message of the next one's role begins so. A system text that stands in a
+    later turn begins it, and so do the tools in front of that.
     """
     owner, text = view.owners[place], view.text[place:after]
-    if owner <= index or owner != view.owners[after - 1] or (markers.end is not None and markers.end.search(text)):
+    goes_on = 0 <= owner < index and view.owners[after : after + 1] == [owner]
+    if not (owner > index or goes_on) or owner != view.owners[after - 1]:
+        return False
+    if markers.end is not None and markers.end.search(text):
         return False
     before = view.text[:place].rstrip()
     closed = any(hit.end() == len(before) for hit in CLOSER.finditer(before, max(0, place - 80)))
