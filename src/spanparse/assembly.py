@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -76,21 +76,33 @@ def _copied(values: list[Any]) -> list[Any]:
     return copies
 
 
-def assemble(marking: Marking, family: str, ownership: Ownership, doubts: Doubts) -> Rendering:
+def assemble(
+    marking: Marking,
+    family: str,
+    ownership: Ownership,
+    doubts: Doubts,
+    caller_text: Callable[[], tuple[Piece, ...]],
+) -> Rendering:
     """The rendering of `marking`, whose pieces `ownership` tells.
 
-    Nothing that the caller may change is looked at any more.
+    `caller_text` is called with the first of the spans. Nothing that the caller may change is looked at any more.
     """
     text, last = marking.text, ownership.begins[-1] if ownership.begins else None
     asked = last is not None and last.owner == GENERATION_PROMPT
     generation = Piece(last.offset, len(text)) if last is not None and asked else None
     reason = doubts.everywhere or next((doubts.messages[index] for index in sorted(doubts.messages)), None)
     return Rendering(
-        text, family, reason, generation, Deferred(partial(_spans, marking, ownership, generation, doubts))
+        text, family, reason, generation, Deferred(partial(_spans, marking, ownership, generation, doubts, caller_text))
     )
 
 
-def _spans(marking: Marking, ownership: Ownership, generation: Piece | None, doubts: Doubts) -> Spans:
+def _spans(
+    marking: Marking,
+    ownership: Ownership,
+    generation: Piece | None,
+    doubts: Doubts,
+    caller_text: Callable[[], tuple[Piece, ...]],
+) -> Spans:
     text, roles, order, pieces = marking.text, marking.roles, ownership.order, Pieces(marking.text, ownership)
     ranges = ownership.ranges()
     shown = [place for place, owner in enumerate(order) if owner >= 0]
@@ -106,7 +118,7 @@ def _spans(marking: Marking, ownership: Ownership, generation: Piece | None, dou
         messages,
         _barriers(ownership, roles, system_end),
         system_end,
-        _caller_text(ownership),
+        caller_text(),
         (Note("dropped", "tools"),) if marking.has_tools and not _shows_tools(ownership) else (),
         prompt_parts(text, *generation) if generation else (),
     )
@@ -182,23 +194,6 @@ def _barriers(ownership: Ownership, roles: Sequence[str], system_end: int | None
             kind = "system_end"
         barriers.append(Barrier(offset, kind, owner if owner >= 0 else None))
     return tuple(barriers)
-
-
-def _caller_text(ownership: Ownership) -> tuple[Piece, ...]:
-    """Ranges whose characters came from fields other than a role."""
-    ranges: list[Piece] = []
-    begin = end = -1
-    for start, stop, (path, literal, _), _ in ownership.runs:
-        if literal or path[-1] == "role":
-            continue
-        if start != end:
-            if end > begin:
-                ranges.append(Piece(begin, end))
-            begin = start
-        end = stop
-    if end > begin:
-        ranges.append(Piece(begin, end))
-    return tuple(ranges)
 
 
 def _shows_tools(ownership: Ownership) -> bool:

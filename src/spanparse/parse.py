@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
 from spanparse.assembly import Doubts, Marking, assemble, said_by
+from spanparse.caller import caller_text
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
-from spanparse.marks.origin import GENERATION, NOWHERE, Run
+from spanparse.marks.origin import GENERATION, NOWHERE, Run, path_text
 from spanparse.nesting import check_request
 from spanparse.ownership.owners import assign_owners
 from spanparse.ownership.pieces import Ownership
-from spanparse.proof import lost_messages, misplaced_runs, transfer
+from spanparse.proof import losses_shown, misplaced_runs, transfer
 from spanparse.rendering.cursor import Findings, Limits
+from spanparse.rendering.environment import constants_of
 from spanparse.rendering.render import DEFAULT_CLOCK, DEFAULT_LIMITS, Request, render_marked, render_plain
 from spanparse.rendering.switch import SWITCH
 from spanparse.shared import common_prefix
 from spanparse.sources import TemplateSource
-from spanparse.spans import Reason, Rendering
+from spanparse.spans import Piece, Reason, Rendering
 
 _DIFFERS: Final = Reason("render-differs")
 
@@ -71,8 +75,8 @@ def parse_request(
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
-    text, reason, findings = _marked(template, request, limits, verify)
-    text = _mark_generation(text, template, request, limits, findings)
+    marked, reason, findings = _marked(template, request, limits, verify)
+    text = _mark_generation(marked, template, request, limits, findings)
     family = family_of(template.text)
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
@@ -85,12 +89,9 @@ def parse_request(
 
     ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
 
-    def shown_of(other: Request) -> str | None:
-        return _shown_of(other, template, limits)
-
-    asked = shown_of if verify and reason is None else None
-    doubts = _doubts(text, request, ownership, reason, findings.unmarked, asked)
-    return assemble(marking, family.name, ownership, doubts)
+    caller = partial(caller_text, plain, marked._runs, findings.outside, roles, partial(constants_of, template.text))
+    doubts = _doubts(text, request, ownership, reason, findings)
+    return assemble(marking, family.name, ownership, doubts, caller)
 
 
 def _marked(
@@ -100,7 +101,14 @@ def _marked(
     name = template.source
     findings = Findings()
     try:
-        marked = render_marked(template.text, request, name=name, limits=limits, findings=findings)
+        marked = render_marked(
+            template.text,
+            request,
+            name=name,
+            limits=limits,
+            findings=findings,
+            special_tokens=template.special_tokens,
+        )
     except TemplateRefused as refused:
         try:
             plain = render_plain(template.text, request, name=name, limits=limits)
@@ -110,13 +118,15 @@ def _marked(
         whole = Run(0, len(plain), NOWHERE, -1)
         findings = Findings()
         findings.switches = True  # nothing is known of it
+        findings.outside.append(Piece(0, len(plain)))
         return Marked(plain, (whole,) if plain else ()), _DIFFERS, findings
     if not verify:
         return marked, None, findings
     plain = render_plain(template.text, request, name=name, limits=limits)
     if marked == plain:
         return marked, None, findings
-    return transfer(marked, plain), _DIFFERS, findings
+    marked, findings.outside = transfer(marked, plain, findings.outside)
+    return marked, _DIFFERS, findings
 
 
 def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
@@ -189,17 +199,19 @@ def _asked_for(runs: Sequence[Run]) -> int:
     return begin
 
 
-def _doubts(
-    text: Marked,
-    request: Request,
-    ownership: Ownership,
-    reason: Reason | None,
-    unmarked: Sequence[str],
-    render: Callable[[Request], str | None] | None,
-) -> Doubts:
+def _doubts(text: Marked, request: Request, ownership: Ownership, reason: Reason | None, findings: Findings) -> Doubts:
     found = dict.fromkeys(ownership.unclear, Reason("owner-unclear"))
-    for index in lost_messages(text, request, unmarked, render):
-        found[index] = Reason("origin-lost")
+
+    def owner_at(offset: int) -> int:
+        return ownership.begins[bisect_right(ownership.begins, offset, key=itemgetter(0)) - 1].owner
+
+    for index, loss in losses_shown(findings, owner_at).items():
+        field = path_text(loss.fields[0].path) if loss.fields else None
+        lost = Reason("origin-lost", field, loss.operation)
+        if index is None:
+            reason = reason or lost
+        else:
+            found[index] = lost
     for run in misplaced_runs(text, request):
         if run.origin.message is not None:
             found[run.origin.message] = Reason("origin-mismatch")

@@ -2,7 +2,8 @@
 
 `Marked` is an ordinary `str` to everything that looks at it: it compares, hashes, tests and prints as its text. The
 operations that chat templates use on strings return `Marked` results whose runs follow the characters, so that one
-ordinary render of an unchanged template carries the origin of its text along.
+ordinary render of an unchanged template carries the origin of its text along. An operation whose result cannot be
+followed returns an ordinary `str`: its caller records the loss.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, SupportsIndex, final
 
-from spanparse.marks.origin import Origin, Run
+from spanparse.marks.origin import NOWHERE, Origin, Run
 
 Runs = tuple[Run, ...]
 
@@ -21,7 +22,8 @@ Runs = tuple[Run, ...]
 _new = tuple.__new__
 _new_string = str.__new__
 _START = operator.itemgetter(0)
-_CONVERSION = re.compile(r"%[sd%]")
+_CONVERSION = re.compile(r"%.?", re.DOTALL)
+_SPACE = " "
 
 
 @final
@@ -158,11 +160,13 @@ class Marked(str):
         at = 0
         for found in _CONVERSION.finditer(self):
             parts.append(self._cut(at, found.start()))
-            parts.append("%" if found[0] == "%%" else str(next(arguments, "")))
+            value = "%" if found[0] == "%%" else next(arguments, "")
+            if found[0] not in ("%s", "%d", "%%") or not isinstance(value, (str, int, float)):
+                return text  # flags, widths, mappings and containers
+            parts.append(str(value))
             at = found.end()
         parts.append(self._cut(at, len(self)))
         marked = concat(parts)
-        # Flags, widths and mappings are rare in templates: their result is right but carries no marks.
         return marked if marked == text else text
 
     def join(self, values: Iterable[str]) -> Marked:
@@ -170,7 +174,7 @@ class Marked(str):
         for value in values:
             if parts and self:
                 parts.append(self)
-            parts.append(value)
+            parts.append(str(value) if isinstance(value, str) else value)
         return concat(parts)
 
     def strip(self, chars: str | None = None) -> Marked:
@@ -246,15 +250,15 @@ class Marked(str):
     def _three(self, head: int, middle: int) -> tuple[str, str, str]:
         return self._cut(0, head), self._cut(head, head + middle), self._cut(head + middle, len(self))
 
-    def replace(self, old: str, new: str, count: SupportsIndex = -1) -> Marked:
+    def replace(self, old: str, new: str, count: SupportsIndex = -1) -> str:
         limit = operator.index(count)
         if not old:
-            return self._computed(str.replace(self, old, new, limit))
+            return str.replace(self, old, new, limit)
         parts: list[str] = []
         at = 0
         while limit != 0 and (found := str.find(self, old, at)) >= 0:
             parts.append(self._cut(at, found))
-            parts.append(new if isinstance(new, Marked) or not new else self._like(found, new))
+            parts.append(str(new))
             at = found + len(old)
             limit -= 1
         if not parts:
@@ -262,80 +266,63 @@ class Marked(str):
         parts.append(self._cut(at, len(self)))
         return concat(parts)
 
-    def _like(self, at: int, text: str) -> str:
-        """`text` as something computed from the character at `at`."""
-        for run in self._runs[self._run_at(at) :]:
-            if run.start <= at < run.end:
-                return Marked.whole(text, run.origin)
-            if run.start > at:
-                break
-        return text
-
-    def _computed(self, text: str) -> Marked:
-        """`text` as the result of an operation whose characters cannot be followed one by one."""
-        if len(text) == len(self):
-            return Marked(text, tuple(Run(r.start, r.end, r.origin, -1) for r in self._runs))
-        return Marked.whole(text, self._runs[0].origin) if self._runs else Marked(text)
-
-    def _cased(self, change: Callable[[str], str]) -> Marked:
-        text = change(str.__str__(self))
+    def _recased(self, text: str, change: Callable[[str], str] | None = None) -> str:
+        """`text`, of which each character was made of one here, or of a run of them by `change`."""
         if text == self:
             return self
-        if len(text) == len(self):
-            return self._computed(text)
-        parts: list[str] = []
-        at = 0
+        runs: list[Run] = []
+        at = end = 0
         for run in self._runs:
-            parts.append(change(str.__getitem__(self, slice(at, run.start))))
-            parts.append(Marked.whole(change(str.__getitem__(self, slice(run.start, run.end))), run.origin))
-            at = run.end
-        parts.append(change(str.__getitem__(self, slice(at, len(self)))))
-        pieces = concat(parts)
-        return pieces if pieces == text else self._computed(text)
+            # No character becomes nothing: texts of one length go character by character.
+            if len(text) == len(self):
+                start, end = run.start, run.end
+            elif change is not None:
+                start = end + len(change(str.__getitem__(self, slice(at, run.start))))
+                end = start + len(change(str.__getitem__(self, slice(run.start, run.end))))
+                at = run.end
+            else:
+                return text
+            runs.append(_new(Run, (start, end, run.origin, -1)))
+        return Marked(text, tuple(runs))
 
-    def lower(self) -> Marked:
-        return self._cased(str.lower)
+    def lower(self) -> str:
+        return self._recased(str.lower(self), str.lower)
 
-    def upper(self) -> Marked:
-        return self._cased(str.upper)
+    def upper(self) -> str:
+        return self._recased(str.upper(self), str.upper)
 
-    def title(self) -> Marked:
-        return self._cased(str.title)
+    def title(self) -> str:
+        return self._recased(str.title(self))
 
-    def capitalize(self) -> Marked:
-        return self._cased(str.capitalize)
+    def capitalize(self) -> str:
+        return self._recased(str.capitalize(self))
 
-    def swapcase(self) -> Marked:
-        return self._cased(str.swapcase)
+    def swapcase(self) -> str:
+        return self._recased(str.swapcase(self), str.swapcase)
 
-    def casefold(self) -> Marked:
-        return self._cased(str.casefold)
+    def casefold(self) -> str:
+        return self._recased(str.casefold(self), str.casefold)
 
-    def translate(self, table: Any) -> Marked:
-        return self._cased(lambda text: str.translate(text, table))
+    def _padded(self, size: int, left: int, fill: str) -> Marked:
+        padding = Marked.whole(fill, NOWHERE) if fill is _SPACE else str(fill)
+        return concat((padding * left, self, padding * (size - len(self) - left)))
 
-    def _padded(self, text: str, start: int) -> Marked:
-        return concat((text[:start], self, text[start + len(self) :]))
-
-    def center(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
-        text = str.center(self, width, fillchar)
-        left = len(text) - len(self)
+    def center(self, width: SupportsIndex, fillchar: str = _SPACE) -> Marked:
+        size = len(str.center(self, width, fillchar))
+        left = size - len(self)
         # CPython puts the odd pad on the left exactly when both the padding and the width are odd.
-        return self._padded(text, left // 2 + (left & operator.index(width) & 1))
+        return self._padded(size, left // 2 + (left & operator.index(width) & 1), fillchar)
 
-    def ljust(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
-        return self._padded(str.ljust(self, width, fillchar), 0)
+    def ljust(self, width: SupportsIndex, fillchar: str = _SPACE) -> Marked:
+        return self._padded(len(str.ljust(self, width, fillchar)), 0, fillchar)
 
-    def rjust(self, width: SupportsIndex, fillchar: str = " ") -> Marked:
-        text = str.rjust(self, width, fillchar)
-        return self._padded(text, len(text) - len(self))
+    def rjust(self, width: SupportsIndex, fillchar: str = _SPACE) -> Marked:
+        size = len(str.rjust(self, width, fillchar))
+        return self._padded(size, size - len(self), fillchar)
 
-    def zfill(self, width: SupportsIndex) -> Marked:
-        return self._computed(str.zfill(self, width))
-
-    def expandtabs(self, tabsize: SupportsIndex = 8) -> Marked:
+    def expandtabs(self, tabsize: SupportsIndex = 8) -> str:
         text = str.expandtabs(self, tabsize)
-        return self if text == self else self._computed(text)
+        return self if text == self else text
 
 
 def _steps_inside(offsets: range, bound: int) -> int:

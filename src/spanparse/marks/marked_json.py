@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import NOWHERE, Origin, Run
-from spanparse.marks.tracked import TrackedDict, TrackedFloat, TrackedInt, TrackedList, common_origin, origin_of
+from spanparse.marks.tracked import TrackedDict, TrackedFloat, TrackedInt, TrackedList, origin_of
 
 _LONGEST_STYLE = 16
 _new = tuple.__new__
@@ -75,28 +75,26 @@ def dumps(
     """What `json.dumps` gives, with marks: each value comes from its own place in the request.
 
     Unless `detailed`, a tool's schema and a call's arguments are one value each, which is much quicker. Brackets and
-    keys of a container that the template made itself are the template's text.
+    keys of a container that the template made itself are the template's text. What json.dumps prints in ways of its
+    own, such as keys that are no strings, has no marks: an ordinary string.
     """
     style = (ensure_ascii, indent, separators, sort_keys)
-    if type(value) is TrackedInt:
+    kind = type(value)
+    if kind is TrackedInt:
         return str(value)
-    if type(value) is TrackedDict or type(value) is TrackedList:
-        origin: Origin | None = value._place.origin
-        if origin is not None and not detailed and _is_unit(origin):
-            return Marked.whole(dump_plain(value._plain, *style), origin)
-    else:
-        origin = common_origin(value)
-    if origin is None or type(value) is Marked:
-        text = dump_plain(value, *style)
-        return text if origin is None else _quoted(value, text, origin, ensure_ascii)
+    if kind is Marked:
+        return _quoted(value, origin_of(value) or NOWHERE, ensure_ascii)
+    if (kind is TrackedDict or kind is TrackedList) and not detailed and _is_unit(value._place.origin):
+        return Marked.whole(dump_plain(value._plain, *style), value._place.origin)
+    if not isinstance(value, (dict, list, tuple, TrackedFloat)):
+        return dump_plain(value, *style)
     writer = _Writer(*style, detailed)
     writer.write(value, NOWHERE, 0)
     marked = writer.written()
     if writer.is_sure:
         return marked
-    # Values that json.dumps prints in ways of its own (keys that are no strings) keep the origin of the whole.
     text = dump_plain(value, *style)
-    return marked if marked == text else Marked.whole(text, origin)
+    return marked if marked == text else text
 
 
 def _is_unit(origin: Origin) -> bool:
@@ -105,23 +103,36 @@ def _is_unit(origin: Origin) -> bool:
     return (len(path) > 1 and path[0] == "tools") or "arguments" in path
 
 
-def _quoted(value: Marked, text: str, origin: Origin, ensure_ascii: bool) -> Marked:
-    """`text`, the JSON of the text `value`: characters keep their places where none is escaped, else fields."""
+def _quoted(value: Marked, around: Origin, ensure_ascii: bool) -> Marked:
+    """The JSON of the text `value`, in quotes of `around`: characters keep their places where none is escaped."""
+    escape = _escape(ensure_ascii)
+    text = escape(value)
     if len(text) == len(value) + 2:
         inner = [_new(Run, (start + 1, end + 1, field, source)) for start, end, field, source in value._runs]
         last = len(text) - 1
-        return Marked(text, (_new(Run, (0, 1, origin, -1)), *inner, _new(Run, (last, last + 1, origin, -1))))
-    if len({run.origin for run in value._runs}) < 2:
-        return Marked.whole(text, origin)
-    plain, escape = str(value), _escape(ensure_ascii)
-    pieces = [Marked.whole(escape(plain[run.start : run.end])[1:-1], run.origin) for run in value._runs]
-    quote = Marked.whole('"', origin)
-    marked = concat([quote, *pieces, quote])
-    return marked if marked == text else Marked.whole(text, origin)
+        return Marked(text, (_new(Run, (0, 1, around, -1)), *inner, _new(Run, (last, last + 1, around, -1))))
+    if value._origin is around:
+        return Marked.whole(text, around)
+    quote = Marked.whole('"', around)
+    parts: list[str] = [quote]
+    plain, at = str.__str__(value), 0
+    for run in value._runs:
+        parts.append(escape(plain[at : run.start])[1:-1])
+        parts.append(Marked.whole(escape(plain[run.start : run.end])[1:-1], run.origin))
+        at = run.end
+    return concat([*parts, escape(plain[at:])[1:-1], quote])
 
 
 def _escape(ensure_ascii: bool) -> Callable[[str], str]:
     return encode_basestring_ascii if ensure_ascii else encode_basestring
+
+
+def _origin_in(value: Any, parent: Origin) -> Origin:
+    """The origin of what is written of `value` itself; the template writes a container that it made."""
+    origin = origin_of(value)
+    if origin is None:
+        return parent
+    return origin.as_literal() if type(value) is dict else origin
 
 
 class _Writer:
@@ -138,7 +149,7 @@ class _Writer:
         self._parts: list[str] = []
         # What has been written of one origin, not yet among the parts: more of it may follow.
         self._texts: list[str] = []
-        self._origin = NOWHERE
+        self._origin: Origin | None = NOWHERE
         self.is_sure = separators is None and not isinstance(indent, str)
         self._ascii = ensure_ascii
         self._indent = " " * indent if isinstance(indent, int) else indent
@@ -147,7 +158,8 @@ class _Writer:
         self._detailed = detailed
 
     def write(self, value: Any, parent: Origin, depth: int) -> None:
-        origin = origin_of(value) or parent
+        """`parent` is the origin of what `value` is in: literal if the template made that."""
+        origin = _origin_in(value, parent)
         if isinstance(value, (dict, list)) and not self._detailed and _is_unit(origin):
             plain = value._plain if isinstance(value, (TrackedDict, TrackedList)) else value
             text = dump_plain(plain, self._ascii, self._indent, (self._comma, self._colon), self._sort)
@@ -162,7 +174,8 @@ class _Writer:
             self._container("[", "]", [(None, item) for item in value], origin, depth)
         else:
             self.is_sure = self.is_sure and (value is None or type(value) in _NUMBERS)
-            self._add(json.dumps(value, ensure_ascii=self._ascii), origin)
+            known = not origin.literal or value is None or isinstance(value, bool)
+            self._add(json.dumps(value, ensure_ascii=self._ascii), origin if known else None)
 
     def _container(self, opening: str, closing: str, items: list[tuple[Any, Any]], origin: Origin, depth: int) -> None:
         if not items:
@@ -181,14 +194,14 @@ class _Writer:
         self._add(outer + closing, origin)
 
     def _string(self, value: str, origin: Origin) -> None:
-        text = _escape(self._ascii)(value)
         if type(value) is Marked:
             self._end()
-            self._parts.append(_quoted(value, text, origin, self._ascii))
+            self._parts.append(_quoted(value, origin, self._ascii))
         else:
-            self._add(text, origin)
+            # In a container that the template made, it lost its marks.
+            self._add(_escape(self._ascii)(value), None if origin.literal else origin)
 
-    def _add(self, text: str, origin: Origin) -> None:
+    def _add(self, text: str, origin: Origin | None) -> None:
         if origin is not self._origin:
             self._end()
             self._origin = origin
@@ -196,7 +209,8 @@ class _Writer:
 
     def _end(self) -> None:
         if self._texts:
-            self._parts.append(Marked.whole("".join(self._texts), self._origin))
+            text = "".join(self._texts)
+            self._parts.append(text if self._origin is None else Marked.whole(text, self._origin))
             self._texts.clear()
 
     def written(self) -> Marked:

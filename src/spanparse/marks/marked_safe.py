@@ -7,7 +7,8 @@ A marked render must do the same to stay equal to the plain one.
 from __future__ import annotations
 
 import re
-from typing import Any, final
+from collections.abc import Iterator
+from typing import Any, SupportsIndex, final
 
 import markupsafe
 from markupsafe import Markup
@@ -35,6 +36,12 @@ class SafeMarked(Markup):
 
     def __repr__(self) -> str:
         return f"Markup({str.__repr__(self)})"
+
+    def __getitem__(self, key: SupportsIndex | slice) -> SafeMarked:
+        return SafeMarked(str(self)[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(str(self))  # no HTML any more, as with Markup
 
     def __add__(self, other: Any) -> SafeMarked:
         if isinstance(other, str) or hasattr(other, "__html__"):

@@ -40,6 +40,12 @@ class Origin(_Origin):
         return self if literal else tuple.__new__(Origin, (path, True, message))
 
     @property
+    def is_outside(self) -> bool:
+        """Text from outside the conversation: a template variable of the caller's, a document, the clock."""
+        path, literal, message = self
+        return not literal and message is None and path[0] not in ("messages", "tools")
+
+    @property
     def field(self) -> str:
         """The path below its message (or the request) as text: `tool_calls[0].function.name`, `tools[2]`."""
         return path_text(self.path[2:] if self.message is not None else self.path)
@@ -71,6 +77,9 @@ NOWHERE: Final = Origin((), literal=True)
 
 GENERATION: Final = Origin(("generation_prompt",), literal=True)
 """Template text that stands under `add_generation_prompt`."""
+
+CLOCK: Final = Origin(("strftime_now",))
+"""The date and time."""
 
 
 class Run(NamedTuple):

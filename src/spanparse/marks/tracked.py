@@ -12,7 +12,7 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, Va
 from typing import Any, Final, final
 
 from spanparse.marks.marked import Marked, concat
-from spanparse.marks.origin import Origin, Path
+from spanparse.marks.origin import NOWHERE, Origin
 from spanparse.marks.place import Place
 
 _new_string = str.__new__
@@ -36,7 +36,7 @@ class TrackedDict(dict[str, Any]):
     _renamed: Mapping[str, str] | None
 
     def __str__(self) -> str:
-        return _shown(self)
+        return represent(self)
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
@@ -101,7 +101,7 @@ class TrackedList(list[Any]):
     _plain: list[Any]
 
     def __str__(self) -> str:
-        return _shown(self)
+        return represent(self)
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -192,31 +192,41 @@ def track_list(items: list[Any], plain: list[Any], place: Place) -> TrackedList:
     return tracked
 
 
-def _shown(container: TrackedDict | TrackedList) -> Marked:
-    """What Python's `repr` says of `container`, each value in it marked with its own place."""
-    origin = container._place.origin
-    return concat([*_representation(container, origin)])
+def represent(value: Any) -> str:
+    """What Python's `repr` says of a container, each value in it marked with its own place.
+
+    Brackets of one that the template made are the template's. An ordinary string if a text in it lost its marks.
+    """
+    parts = [*_representation(value, None)]
+    return concat(parts) if all(type(part) is Marked for part in parts) else "".join(parts)
 
 
-def _representation(value: Any, parent: Origin) -> Iterator[Marked]:
-    origin = origin_of(value) or parent
+def _representation(value: Any, parent: Origin | None) -> Iterator[str]:
     kind = type(value)
-    if kind is TrackedDict:
-        yield Marked.whole("{", origin)
+    tracked = kind is TrackedDict or kind is TrackedList
+    frame = value._place.origin if tracked else parent or NOWHERE
+    inner = frame if tracked else parent
+    if kind is TrackedDict or kind is dict:
+        yield Marked.whole("{", frame)
         for place, (key, item) in enumerate(value.items()):
-            yield Marked.whole(", " if place else "", origin)
-            yield from _representation(key, origin)
-            yield Marked.whole(": ", origin)
-            yield from _representation(item, origin)
-        yield Marked.whole("}", origin)
-    elif kind is TrackedList:
-        yield Marked.whole("[", origin)
+            yield Marked.whole(", " if place else "", frame)
+            yield from _representation(key, inner)
+            yield Marked.whole(": ", frame)
+            yield from _representation(item, inner)
+        yield Marked.whole("}", frame)
+    elif kind is TrackedList or kind is list or kind is tuple:
+        yield Marked.whole("(" if kind is tuple else "[", frame)
         for place, item in enumerate(value):
-            yield Marked.whole(", " if place else "", origin)
-            yield from _representation(item, origin)
-        yield Marked.whole("]", origin)
-    else:
+            yield Marked.whole(", " if place else "", frame)
+            yield from _representation(item, inner)
+        yield Marked.whole(("," if len(value) == 1 else "") + ")" if kind is tuple else "]", frame)
+    elif kind is Marked:
+        whole = value._origin if value else parent or NOWHERE
+        yield repr(value) if whole is None else Marked.whole(repr(value), whole)
+    elif origin := origin_of(value) or parent:
         yield Marked.whole(repr(value), origin)
+    else:
+        yield Marked(repr(value)) if value is None or kind in UNTRACKED else repr(value)
 
 
 def origin_of(value: Any) -> Origin | None:
@@ -246,26 +256,3 @@ def _rebuilt_from(values: dict[Any, Any]) -> Origin | None:
         if origin is not None and origin.message is not None:
             return Origin(origin.path[:2])
     return None
-
-
-def common_origin(value: Any) -> Origin | None:
-    """The origin that all tracked values inside an untracked container share, as the longest common path."""
-    known = origin_of(value)
-    if known is not None:
-        return known
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    shared: Path | None = None
-    for item in items:
-        origin = common_origin(item)
-        if origin is None:
-            continue
-        if shared is None:
-            shared = origin.path
-        else:
-            same = 0
-            for a, b in zip(shared, origin.path, strict=False):
-                if a != b:
-                    break
-                same += 1
-            shared = shared[:same]
-    return Origin(shared) if shared else None

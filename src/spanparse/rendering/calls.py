@@ -17,6 +17,8 @@ from markupsafe import Markup
 from spanparse.bounds.costs import CONTAINER_METHODS, STRING_METHODS, Cost, joined, odd, printed
 from spanparse.bounds.limits import SMALL
 from spanparse.bounds.operations import REPR_GROWTH, Operations
+from spanparse.marks.loss import fields_in
+from spanparse.marks.marked import Marked, concat
 from spanparse.rendering.context import RenderContext
 
 # Bytes and nanoseconds.
@@ -79,7 +81,10 @@ def bound_pairs(operations: Operations, operands: tuple[Any, ...]) -> None:
 
 
 def bounded_format(environment: SandboxedEnvironment, method: Any) -> Callable[..., Any]:
-    """A `str.format` or `str.format_map` that a template may call; `method` is the bound original."""
+    """A `str.format` or `str.format_map` that a template may call; `method` is the bound original.
+
+    That of a marked text keeps the marks of all fields, or gives an ordinary string.
+    """
     layout: str = method.__self__
     mapped = method.__name__ == "format_map"
 
@@ -94,11 +99,14 @@ def bounded_format(environment: SandboxedEnvironment, method: Any) -> Callable[.
         context.operations.meter.expect_items(braces, _BRACE_BYTES)
         context.operations.meter.afford(braces, _BRACE)
         if isinstance(layout, Markup):
-            formatter: SandboxedFormatter = _EscapeFormatter(context.operations, environment, escape=layout.escape)
+            formatter: _Formatter = _EscapeFormatter(context.operations, environment, escape=layout.escape)
         else:
             formatter = _Formatter(context.operations, environment)
-        return type(layout)(formatter.vformat(layout, operands, options))
+        text = formatter.vformat(layout, operands, options)
+        return formatter.marked(layout, text) if type(layout) is Marked else type(layout)(text)
 
+    bounded.__name__ = method.__name__
+    bounded.__self__ = layout  # type: ignore[attr-defined] # as the method has it
     return bounded
 
 
@@ -109,18 +117,39 @@ class _Formatter(SandboxedFormatter):
         super().__init__(environment, **options)
         self._operations = operations
         self._size = 0
+        self._shown: list[str] = []
+        self._is_lost = False
+
+    def marked(self, layout: Marked, text: str) -> str:
+        """`text`, which was just made of `layout`, with marks; without them if one of its fields lost them."""
+        if layout._origin is None:
+            return text
+        parts: list[str] = []
+        shown = iter(self._shown)
+        for literal, field, _, _ in self.parse(layout):
+            parts.append(Marked.whole(literal, layout._origin))
+            if field is not None:
+                parts.append(next(shown, ""))
+        marked = concat(parts)
+        return text if self._is_lost or next(shown, None) is not None or marked != text else marked
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         next(self._operations.steps)
         self._operations.meter.expect(self._size + sum(int(width[:20]) for width in _DIGITS.findall(format_spec)))
         printed(self._operations, value)
         result = super().format_field(value, format_spec)
+        if not format_spec and isinstance(value, (str, int, float)):
+            self._shown.append(str(value))
+        else:
+            self._shown.append(result)
+            self._is_lost = self._is_lost or bool(fields_in(value))
         self._size += len(result)
         self._operations.meter.expect(self._size)
         return result
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         if conversion is not None:
+            self._is_lost = self._is_lost or (conversion != "s" and bool(fields_in(value)))
             self._operations.meter.expect(self._operations.weigh(value).characters, REPR_GROWTH)
         return super().convert_field(value, conversion)
 

@@ -261,8 +261,9 @@ class MarkingCodeGenerator(CodeGenerator):
         html = frame.eval_ctx.volatile or frame.eval_ctx.autoescape
         self.write("html((" if html else "joined((")
         for part in node.nodes:
-            self.visit(part, frame)
-            self.write(", ")
+            self.write("" if html else "text(")
+            self.visit(part if html else unguarded(part), frame)
+            self.write(", " if html else "), ")
         self.write(f"), {'context.eval_ctx.volatile' if frame.eval_ctx.volatile else True})" if html else "))")
 
     # --- the template's own text ------------------------------------------------------------------
@@ -345,7 +346,18 @@ class MarkingCodeGenerator(CodeGenerator):
 
     # --- text that is only looked at, never printed, needs no marks -----------------------------------
 
-    visit_Compare = visit_Test = visit_Getitem = _quietly  # noqa: N815
+    visit_Compare = visit_Test = _quietly  # noqa: N815
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
+        # What is made where it is looked up in may be put out: `{'a': '<|x|>'}['a']`.
+        if isinstance(unguarded(node.node), (nodes.Name, nodes.Getattr, nodes.Getitem)):
+            _quietly(self, node, frame)
+        else:
+            super().visit_Getitem(node, frame)
+
+    def visit_EvalContextModifier(self, node: nodes.EvalContextModifier, frame: Frame) -> None:  # noqa: N802
+        self.writeline("cursor.lose_all('autoescape')")  # Jinja's own HTML texts have no marks
+        super().visit_EvalContextModifier(node, frame)
 
 
 def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
+
+from jinja2.runtime import Undefined
 
 from spanparse.bounds.limits import BIG
 from spanparse.bounds.limits import LimitReached as LimitReached
 from spanparse.bounds.limits import Limits as Limits
 from spanparse.bounds.operations import Operations
+from spanparse.marks.loss import Loss, fields_in
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
-from spanparse.marks.tracked import origin_of
+from spanparse.marks.tracked import origin_of, represent
+from spanparse.spans import Piece
+
+
+class Bare(NamedTuple):
+    """Characters [start, end) without marks, put out when there had been so many `outputs`."""
+
+    start: int
+    end: int
+    outputs: int
 
 
 @final
 class Findings:
     """What a marked render found out beside its text.
 
-    `unmarked` are the stretches that lost their marks. `switches` says that the template asked for
-    `add_generation_prompt` where it may do more than to add the text directly under it.
+    `losses` are the operations that lost marks, `bare` the stretches of the text that have none. `outside` are those
+    among the template's own that it did not state: the bare ones, and what came from template variables or the clock.
+    `switches` says that the template asked for `add_generation_prompt` where it may do more than to add the text
+    directly under it.
     """
 
-    __slots__ = ("switches", "unmarked")
+    __slots__ = ("bare", "losses", "outside", "switches")
 
     def __init__(self) -> None:
-        self.unmarked: list[str] = []
+        self.losses: list[Loss] = []
+        self.bare: list[Bare] = []
+        self.outside: list[Piece] = []
         self.switches = False
 
 
@@ -34,16 +50,29 @@ class Cursor:
     """State of one render, reached from the compiled template.
 
     `current` is the literal origin of the tracked value that the innermost loop over the request holds, `NOWHERE`
-    outside. `detailed` asks for the origin of each value inside serialised tools and arguments.
+    outside. `detailed` asks for the origin of each value inside serialised tools and arguments. `out` is what the
+    render puts out.
     """
 
-    __slots__ = ("_findings", "_operations", "current", "detailed")
+    __slots__ = ("_findings", "_operations", "_out", "current", "detailed")
 
-    def __init__(self, operations: Operations, findings: Findings, *, detailed: bool = False) -> None:
+    def __init__(
+        self, operations: Operations, findings: Findings, out: Sequence[Any], *, detailed: bool = False
+    ) -> None:
         self.current = NOWHERE
         self.detailed = detailed
         self._operations = operations
         self._findings = findings
+        self._out = out
+
+    def lose(self, operation: str, *given: Any) -> None:
+        """An operation made something without marks of what it was given: whatever of the request is in that."""
+        if fields := fields_in(*given):
+            self._findings.losses.append(Loss(fields, operation, len(self._out)))
+
+    def lose_all(self, operation: str) -> None:
+        """From here on an operation may lose the marks of anything."""
+        self._findings.losses.append(Loss((), operation, len(self._out)))
 
     def switch(self) -> None:
         """The template asks for `add_generation_prompt`, and may do more than to add the text directly under it."""
@@ -52,7 +81,7 @@ class Cursor:
     def literal_origin(self, outer: Origin, value: Any) -> Origin:
         """The origin of what the template writes while a loop inside `outer` holds `value`."""
         origin = origin_of(value)
-        return outer if origin is None else origin.as_literal()
+        return outer if origin is None or origin.is_outside else origin.as_literal()
 
     def literal(self, text: str) -> Marked:
         """The template's own `text`, written on behalf of the current value."""
@@ -69,7 +98,14 @@ class Cursor:
     def text(self, value: Any) -> Marked:
         """`str(value)`, without marks if it has none: an ordinary string would be the template's own text."""
         shown = self._operations.text(value)
-        return shown if type(shown) is Marked else Marked(shown)
+        if type(shown) is Marked:
+            return shown
+        if not isinstance(value, (str, int, float, Undefined)) and value is not None:
+            marked = represent(value) if type(value) in (list, tuple, dict) else shown
+            if type(marked) is Marked:
+                return marked
+            self.lose("print", value)
+        return Marked(shown)
 
     def joined(self, outputs: Sequence[Any]) -> Marked:
         """The text of a macro's or block's outputs, which `assembled` describes."""

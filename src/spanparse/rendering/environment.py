@@ -7,28 +7,27 @@ and the `{% generation %}` block. `tests/` compares the two on every bundled tem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set, ValuesView
 from functools import lru_cache
-from types import BuiltinMethodType, CodeType, MappingProxyType, MethodType
+from types import BuiltinMethodType, CodeType, MappingProxyType, MethodType, NoneType
 from typing import Any, Self
 
 import jinja2
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
-from jinja2.filters import do_default, make_attrgetter
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace, missing
+from jinja2.utils import Cycler, Joiner, Namespace, missing
 
 from spanparse.bounds.costs import STRING_METHODS
 from spanparse.bounds.guards import GUARDS, guard, guards_of
 from spanparse.bounds.limits import LimitReached
 from spanparse.bounds.operations import FLAT, Operations
 from spanparse.errors import TemplateError, TemplateLimit
-from spanparse.marks import marked_json, marked_safe
-from spanparse.marks.marked import Marked, concat, runs_of
-from spanparse.marks.origin import GENERATION, NOWHERE, Origin
+from spanparse.marks import marked_json
+from spanparse.marks.marked import Marked
+from spanparse.marks.origin import GENERATION, Origin
 from spanparse.marks.tracked import UNTRACKED, TrackedDict
 from spanparse.rendering.calls import (
     bound_pairs,
@@ -43,6 +42,7 @@ from spanparse.rendering.codegen import MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
+from spanparse.rendering.marked_filters import FILTERS, loses, marked_strftime_now, recording_filter
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""
@@ -54,6 +54,9 @@ _READING = frozenset(("get", "items", "keys", "values"))
 _LOOP_ATTRIBUTES = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
+_MEASURING = frozenset({"count", "find", "fromkeys", "index", "rfind", "rindex"})
+# What is of these types is marked, or no text.
+_MARKED: frozenset[type] = frozenset({Marked, bool, NoneType})
 
 
 class ChatNamespace(Namespace):
@@ -82,47 +85,13 @@ class ChatDict:
         return dict.fromkeys(*arguments)
 
 
+# Calls of these give what they are given.
+_HANDING_ON: frozenset[type] = frozenset({Macro, BlockReference, ChatDict, LoopContext, Joiner, type})
+
+
 def _check_attribute(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
         raise SecurityError(f"a namespace cannot hold {name!r}: names that begin with an underscore are not allowed")
-
-
-@jinja2.pass_environment
-def _marked_join(
-    environment: jinja2.Environment, value: Iterable[Any], d: str = "", attribute: str | int | None = None
-) -> str:
-    if attribute is not None:
-        value = map(make_attrgetter(environment, attribute), value)
-    parts: list[str] = []
-    separator = str(d)
-    for item in value:
-        if parts and separator:
-            parts.append(separator)
-        parts.append(str(item))
-    return concat(parts)
-
-
-def _marked_default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    # An empty text is as good as another, but knows where it comes from.
-    if type(value) is Marked and not value and type(default_value) is str and not default_value:
-        return value
-    return do_default(value, default_value, boolean)
-
-
-def _marked_indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    margin = width if isinstance(width, str) else " " * width
-    if str.splitlines(text) == [text]:
-        return margin + text if first else text
-    ended = Marked(text, runs_of(text)) + "\n"
-    lines: list[str] = ended.splitlines()
-    separator = "\n"
-    if not blank:
-        head, *rest = lines
-        lines = [head, *(margin + line if line else line for line in rest)]
-        result = Marked(separator).join(lines)
-    else:
-        result = Marked(separator + margin).join(lines)
-    return margin + result if first else result
 
 
 def _called(macro: Macro, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -257,23 +226,6 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return operations.meter.keep(super().call(__context, __obj, *args, **kwargs))
 
 
-@jinja2.pass_context
-def _marked_strftime_now(context: RenderContext, layout: str) -> str:
-    return Marked.whole(strftime_now(context, layout), NOWHERE)
-
-
-@jinja2.pass_context
-def _marked_tojson(
-    context: RenderContext,
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return marked_json.dumps(value, ensure_ascii, indent, separators, sort_keys, detailed=context.cursor.detailed)
-
-
 class MarkingEnvironment(ChatEnvironment):
     """The same environment for a marked render: every way of joining texts is one that keeps marks."""
 
@@ -284,20 +236,35 @@ class MarkingEnvironment(ChatEnvironment):
     origin_type = Origin
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "tojson": _marked_tojson,
-                "join": _marked_join,
-                "indent": _marked_indent,
-                "default": _marked_default,
-                "d": _marked_default,
-                "safe": marked_safe.mark_safe,
-                "escape": marked_safe.escape,
-                "e": marked_safe.escape,
-                "forceescape": marked_safe.force_escape,
-            }
-        )
-        self.globals["strftime_now"] = _marked_strftime_now
+        super().__init__(FILTERS)
+        self._bounded = {name: recording_filter(name, function) for name, function in self._bounded.items()}
+        self.filters.update(self._bounded)
+        self.globals["strftime_now"] = marked_strftime_now
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as Jinja's own
+        result = super().call(__context, __obj, *args, **kwargs)
+        if type(result) in _MARKED or _hands_on(__obj):
+            return result
+        if loses(owner := getattr(__obj, "__self__", None), result):
+            given = [value for name, value in kwargs.items() if name not in ("_loop_vars", "_block_vars")]
+            assert isinstance(__context, RenderContext)
+            __context.cursor.lose(__obj.__name__, owner, args, given)
+        return result
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        result = super().call_binop(context, operator, left, right)
+        if type(left) is int and type(right) is int:
+            return result
+        if isinstance(result, (str, bytes, int, float)) and loses(left, result):
+            assert isinstance(context, RenderContext)
+            context.cursor.lose(operator, left, right)
+        return result
+
+    def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
+        if type(arg) is not int:
+            assert isinstance(context, RenderContext)
+            context.cursor.lose(operator, arg)
+        return super().call_unop(context, operator, arg)
 
     def tree(self, text: str) -> nodes.Template:
         return self.parse(text)  # the generator puts the guards in, once it has read the tree
@@ -309,6 +276,16 @@ class MarkingEnvironment(ChatEnvironment):
         if _is_ours(obj, attribute):
             return self.undefined(obj=obj, name=attribute)
         return super().unsafe_undefined(obj, attribute)
+
+
+def _hands_on(called: Any) -> bool:
+    """Whether a call gives what it is given, what its owner holds, or a measure of it."""
+    if type(called) in _HANDING_ON:
+        return True
+    owner = getattr(called, "__self__", None)
+    if isinstance(owner, (str, type)):
+        return called.__name__ in _MEASURING
+    return isinstance(owner, (list, tuple, Mapping, Set, ValuesView, LoopContext, Cycler, ChatDict))
 
 
 def _is_ours(obj: Any, attribute: str) -> bool:
@@ -359,6 +336,13 @@ def compile_template(text: str, name: str, *, marking: bool) -> CodeType:
         raise kind(name, f"cannot be compiled: {error.msg}") from error
     except (RecursionError, MemoryError, OverflowError) as error:
         raise TemplateLimit(name, f"too deeply nested to compile ({type(error).__name__})") from error
+
+
+@lru_cache(maxsize=256)
+def constants_of(text: str) -> frozenset[str]:
+    """The texts that the template `text`, which was compiled before, states in its expressions."""
+    found = _PLAIN.parse(text).find_all(nodes.Const)
+    return frozenset(node.value for node in found if isinstance(node.value, str))
 
 
 def variables_read(text: str, name: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import jinja2
@@ -41,6 +42,7 @@ DEFAULT_CLOCK = datetime.datetime(2026, 1, 1, 12, 0, 0)
 _TEMPLATE_ERRORS = (
     jinja2.TemplateError,
     ArithmeticError,
+    AssertionError,
     AttributeError,
     LookupError,
     NameError,
@@ -96,34 +98,46 @@ def render_marked(
     name: str = "template",
     limits: Limits = DEFAULT_LIMITS,
     findings: Findings | None = None,
+    special_tokens: Mapping[str, str] = MappingProxyType({}),
     detailed: bool = False,
 ) -> Marked:
     """The same prompt with runs that tile it; `detailed` ones name each value inside serialised tools and arguments.
 
-    Characters of unknown origin (numbers, dates, results of operations that drop marks) are given to what the template
-    was rendering when it wrote them. `findings` is told of them and of the rest. Raises what `render_plain` raises.
+    Characters of unknown origin (numbers, results of operations that drop marks) are given to what the template was
+    rendering when it wrote them, and so are template variables, documents and dates. `findings` is told of them and of
+    the rest. `special_tokens` are the model's own: a variable that still has the value of one counts as the template's
+    text. Raises what `render_plain` raises.
     """
     found = Findings() if findings is None else findings
     if limits.isolate:
         from spanparse.isolation import isolated
 
-        marked, others = isolated(_marked_and_findings, text, request, name=name, limits=limits, detailed=detailed)
+        marked, others = isolated(
+            _marked_and_findings,
+            text,
+            request,
+            name=name,
+            limits=limits,
+            special_tokens=dict(special_tokens),
+            detailed=detailed,
+        )
         for finding in Findings.__slots__:
             setattr(found, finding, getattr(others, finding))
         assert isinstance(marked, Marked)
         return marked
 
     def joined(out: list[Any], meter: Meter) -> Marked:
-        return assembled(out, found.unmarked, meter.expect)
+        return assembled(out, found, meter.expect)
 
-    return _run(text, request, name, limits, joined, findings=found, detailed=detailed)
+    def variables() -> dict[str, Any]:
+        return _marked_variables(request, text, special_tokens)
+
+    return _run(text, request, name, limits, joined, findings=found, variables=variables, detailed=detailed)
 
 
-def _marked_and_findings(
-    text: str, request: Request, *, name: str, limits: Limits, detailed: bool
-) -> tuple[Marked, Findings]:
+def _marked_and_findings(text: str, request: Request, **options: Any) -> tuple[Marked, Findings]:
     findings = Findings()
-    return render_marked(text, request, name=name, limits=limits, findings=findings, detailed=detailed), findings
+    return render_marked(text, request, findings=findings, **options), findings
 
 
 def _run(
@@ -134,20 +148,21 @@ def _run(
     joined: Callable[[list[Any], Meter], _Text],
     *,
     findings: Findings | None = None,
+    variables: Callable[[], dict[str, Any]] | None = None,
     detailed: bool = False,
 ) -> _Text:
-    """Render with marks if there are `findings` to be made, which `joined` goes on with."""
+    """Render with marks if there are `findings` to be made, which `joined` goes on with, and marked `variables`."""
     marking = findings is not None
     code = compile_template(text, name, marking=marking)
     out: list[Any] = [NOWHERE] if marking else []
     meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
     operations = Operations(meter, concat if marking else "".join)
-    cursor = Cursor(operations, findings or Findings(), detailed=detailed)
+    cursor = Cursor(operations, findings or Findings(), out, detailed=detailed)
     template = load(code, operations, marking=marking)
-    variables = _marked_variables(request, text) if marking else _variables(request)
+    given = variables() if variables else _variables(request)
     try:
         environment = template["environment"]
-        context = new_context(environment, None, template["blocks"], variables, globals=environment.globals)
+        context = new_context(environment, None, template["blocks"], given, globals=environment.globals)
         assert isinstance(context, RenderContext)
         context.cursor = cursor
         context.operations = operations
@@ -165,7 +180,7 @@ def _run(
         raise TemplateRefused(name, reason, where) from error
     finally:
         # A template's macros refer to each other and to all they know: it would wait for the garbage collector.
-        variables["messages"].clear()
+        given["messages"].clear()
         template.clear()
         out.clear()
 
@@ -180,12 +195,19 @@ def _variables(request: Request) -> dict[str, Any]:
     }
 
 
-def _marked_variables(request: Request, template: str) -> dict[str, Any]:
+def _marked_variables(request: Request, template: str, special_tokens: Mapping[str, str]) -> dict[str, Any]:
+    place = request_place()
+    kwargs = {
+        name: Marked.whole(value, NOWHERE)
+        if isinstance(value, str) and value == special_tokens.get(name)
+        else track(value, place[name])
+        for name, value in request.kwargs.items()
+    }
     return {
-        **{name: _template_text(value) for name, value in request.kwargs.items()},
+        "documents": None,
+        **kwargs,
         "messages": _tracked(request.messages, template),
-        "tools": track(request.tools, request_place()["tools"], printable=True),
-        "documents": request.kwargs.get("documents"),
+        "tools": track(request.tools, place["tools"], printable=True),
         "add_generation_prompt": request.add_generation_prompt,
     }
 
@@ -227,8 +249,3 @@ def _renamed(message: Message) -> Mapping[str, str] | None:
         if message.get(name) is not None:
             return others if all(message.get(other) is None for other in others) else None
     return None
-
-
-def _template_text(value: Any) -> Any:
-    """A template variable, marked as text that no message owns if it is text."""
-    return Marked.whole(value, NOWHERE) if isinstance(value, str) else value

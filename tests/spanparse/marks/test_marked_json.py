@@ -66,7 +66,9 @@ def test_a_string_without_escapes_is_a_verbatim_copy() -> None:
 
 
 def test_values_that_are_not_from_the_request_stay_unmarked() -> None:
-    assert not isinstance(dumps({"a": 1}), Marked)
+    assert not isinstance(dumps(1), Marked)
+    shown = dumps({"a": 1, "b": "c"})
+    assert {shown[run.start : run.end] for run in runs_of(shown)} == {"{", ": ", ", ", "}"}
 
 
 def test_a_text_of_two_fields_is_escaped_field_by_field() -> None:

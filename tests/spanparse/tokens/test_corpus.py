@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,15 @@ def renderings(template: TemplateSource, quote: str = "") -> Iterator[Rendering]
         for message in conversation["messages"]:
             if isinstance(message.get("content"), str):
                 message["content"] += quote
+        # Special tokens are the model's own, as its configuration gives them to the source.
+        kwargs = conversation.get("kwargs") or {}
+        special = {name: value for name, value in kwargs.items() if name in ("bos_token", "eos_token")}
         try:
             yield parse(
-                template,
+                replace(template, special_tokens=special),
                 conversation["messages"],
                 tools=conversation.get("tools"),
-                kwargs=conversation.get("kwargs"),
+                kwargs=kwargs,
                 verify=False,
             )
         except TemplateRefused:
