@@ -355,9 +355,10 @@ class MarkingCodeGenerator(CodeGenerator):
         else:
             super().visit_Getitem(node, frame)
 
-    def visit_EvalContextModifier(self, node: nodes.EvalContextModifier, frame: Frame) -> None:  # noqa: N802
-        self.writeline("cursor.lose_all('autoescape')")  # Jinja's own HTML texts have no marks
-        super().visit_EvalContextModifier(node, frame)
+    def visit_ScopedEvalContextModifier(self, node: nodes.ScopedEvalContextModifier, frame: Frame) -> None:  # noqa: N802
+        if any(child.find(nodes.Name) for child in node.body):
+            self.writeline("cursor.lose_all('autoescape')")  # Jinja's own HTML texts have no marks
+        super().visit_ScopedEvalContextModifier(node, frame)
 
 
 def _indexed_by(node: nodes.For, name: str) -> nodes.Getitem | None:

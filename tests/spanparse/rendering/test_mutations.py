@@ -121,6 +121,7 @@ MUTATIONS: Final[dict[str, tuple[Method, str]]] = {
     "visit_Or": (respelled, "{{ x | replace('zq', 'a') or '' }}"),
     "visit_Output": (respelled, "zq"),
     "visit_Template": (respelled, "zq"),
+    "visit_ScopedEvalContextModifier": (respelled, "{% autoescape true %}zq{% endautoescape %}"),
     "visit_TemplateData": (respelled, "{% autoescape x %}zq{% endautoescape %}"),
     "visit_Test": (respelled, "{{ x is eq 'zq' }}"),
     "write_commons": (prints_otherwise, "{{ y }}"),
