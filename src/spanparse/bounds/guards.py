@@ -10,7 +10,7 @@ What is not here is bounded elsewhere: arithmetic but sums by the sandbox's own 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -66,6 +66,26 @@ def unguarded(node: nodes.Expr) -> nodes.Expr:
     while isinstance(node, nodes.Filter) and node.name in GUARDS and node.node is not None:
         node = node.node
     return node
+
+
+def addends_of(node: nodes.Expr) -> Iterator[nodes.Expr]:
+    """The operands of a sum of sums, from left to right; the node itself if it is none."""
+    inner = unguarded(node)
+    if isinstance(inner, nodes.Add):
+        yield from addends_of(inner.left)
+        yield from addends_of(inner.right)
+    else:
+        yield node
+
+
+def parts_of(node: nodes.Concat) -> Iterator[nodes.Expr]:
+    """The operands of `~`, from left to right, those in groups one by one."""
+    for part in node.nodes:
+        inner = unguarded(part)
+        if isinstance(inner, nodes.Concat):
+            yield from parts_of(inner)
+        else:
+            yield part
 
 
 def is_constant(node: nodes.Node) -> bool:

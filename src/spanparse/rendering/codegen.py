@@ -6,14 +6,14 @@ them. Nothing of this takes part in a plain render, which tells whether the text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.utils import concat
 
-from spanparse.bounds.guards import guard, unguarded
+from spanparse.bounds.guards import addends_of, guard, parts_of, unguarded
 from spanparse.rendering.switch import asks_for_generation, is_name, other_uses
 from spanparse.rendering.unshown import Unshown, falls_back, guarded, is_empty_text, set_empty, set_once, within
 
@@ -207,7 +207,7 @@ class MarkingCodeGenerator(CodeGenerator):
 
     def _write_output(self, node: nodes.Expr, frame: Frame) -> None:
         """The elements of a list of outputs that stand for one in the template."""
-        addends = list(_addends_of(node))
+        addends = list(addends_of(node))
         if isinstance(node, nodes.Concat):
             self._write_concat(node, frame)
         elif 1 < len(addends) <= _MOST_ADDENDS and all(map(_may_be_text, addends)):
@@ -222,7 +222,7 @@ class MarkingCodeGenerator(CodeGenerator):
         self.write(") is text_type else text(got))")
 
     def _write_concat(self, node: nodes.Concat, frame: Frame) -> None:
-        parts = [*_parts_of(node)]
+        parts = [*parts_of(node)]
         stated = [self._stated(part, frame) for part in parts]
         group = stated.count(None) > 1
         self.write("(" if group else "")
@@ -385,23 +385,3 @@ def _last_name(target: nodes.Node) -> str:
 
 def _may_be_text(node: nodes.Expr) -> bool:
     return not isinstance(node, nodes.Const) or isinstance(node.value, str)
-
-
-def _addends_of(node: nodes.Expr) -> Iterator[nodes.Expr]:
-    """The operands of a sum of sums, from left to right; the node itself if it is none."""
-    inner = unguarded(node)
-    if isinstance(inner, nodes.Add):
-        yield from _addends_of(inner.left)
-        yield from _addends_of(inner.right)
-    else:
-        yield node
-
-
-def _parts_of(node: nodes.Concat) -> Iterator[nodes.Expr]:
-    """The operands of `~`, from left to right, those in groups one by one."""
-    for part in node.nodes:
-        inner = unguarded(part)
-        if isinstance(inner, nodes.Concat):
-            yield from _parts_of(inner)
-        else:
-            yield part
