@@ -166,9 +166,10 @@ def joined(operations: Operations, separator: str, values: Any) -> None:
     """`values`, a container, become one text with `separator` between them."""
     if isinstance(values, str):
         pieces(operations, values, len(values))
-    characters = sum(len(value) for value in values if isinstance(value, str))
+    texts = values if set(map(type, values)) == {str} else [value for value in values if isinstance(value, str)]
+    characters = sum(map(len, texts))
     if len(values) > _FEW_JOINED:
-        kept = len(values) + sum(runs(value) for value in values if isinstance(value, str))
+        kept = len(values) if texts is values else len(values) + sum(map(runs, texts))
         operations.meter.expect_items(2 * kept, RUN_BYTES)
         operations.meter.afford(kept, _JOINED_PIECE)
     operations.meter.expect(characters + len(values) * len(separator), _growth(separator))

@@ -15,6 +15,7 @@ from jinja2.utils import _PassArg
 from spanparse.bounds.costs import Cost, escaped, joined, lines, odd, pieces, printed, replaced, stripped, titled
 from spanparse.bounds.limits import BIG, SMALL, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, FLAT, Operations
+from spanparse.marks.letters import Letters
 from spanparse.marks.marked import Marked
 from spanparse.rendering.context import RenderContext
 
@@ -96,8 +97,14 @@ def _listed(operations: Operations, value: Any) -> None:
 
 
 def _filter_join(operations: Operations, value: Any, d: Any = "", attribute: object = None) -> None:
-    _walked(operations, value)
-    joined(operations, operations.text(d), value)
+    separator = operations.text(d)
+    if type(value) is Letters and value._text is not None:
+        operations.pieces(value._text, len(value) if separator else 1)
+        operations.meter.expect(len(value) * (1 + len(separator)))
+        return
+    if type(value) is not list or set(map(type, value)) != {str}:
+        _walked(operations, value)
+    joined(operations, separator, value)
 
 
 def _filter_replace(operations: Operations, s: Any, old: Any, new: Any, count: Any = None) -> None:

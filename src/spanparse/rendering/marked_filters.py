@@ -8,7 +8,9 @@ from typing import Any, Final
 from jinja2 import pass_context
 from jinja2.filters import do_default, do_indent, do_title, make_attrgetter
 
+from spanparse.bounds.limits import BIG
 from spanparse.marks import marked_json, marked_safe
+from spanparse.marks.letters import Letters
 from spanparse.marks.loss import fields_in, is_unmarked
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import CLOCK, NOWHERE
@@ -55,15 +57,22 @@ def loses(value: Any, result: Any) -> bool:
 
 @pass_context
 def _join(context: RenderContext, value: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> str:
+    separator = str(d)
     if attribute is not None:
         value = map(make_attrgetter(context.environment, attribute), value)
+    elif type(value) is Letters and value._text is not None and not separator:
+        return value._text
     parts: list[str] = []
-    separator = str(d)
     for item in value:
         if parts and separator:
             parts.append(separator)
         parts.append(item if type(item) is Marked else context.cursor.text(item))
     return concat(parts)
+
+
+def _list(value: Iterable[Any]) -> list[Any]:
+    # A longer list is counted while it is made.
+    return Letters(value) if type(value) is Marked and len(value) <= BIG else list(value)
 
 
 def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
@@ -126,6 +135,7 @@ def marked_strftime_now(context: RenderContext, layout: str) -> str:
 FILTERS: Final[Mapping[str, Function]] = {
     "tojson": _tojson,
     "join": _join,
+    "list": _list,
     "indent": _indent,
     "default": _default,
     "d": _default,

@@ -1,13 +1,14 @@
-"""`loop` says what Jinja's says, of lists and of whatever else is gone through."""
+"""What the environment looks up, calls and loops over is what Jinja says of it, in the sandbox."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from jinja2 import TemplateRuntimeError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from spanparse import Request, render_plain
+from spanparse import Request, TemplateRefused, render_plain
 from spanparse.rendering.render import render_marked
 
 MESSAGES: list[dict[str, Any]] = [{"role": role, "content": role[0]} for role in ("user", "assistant", "tool")]
@@ -43,3 +44,51 @@ def test_loops_over_messages_and_within_themselves_put_out_what_jinja_does(templ
     expected = ImmutableSandboxedEnvironment().from_string(template).render(messages=MESSAGES)
     assert render_plain(template, Request(MESSAGES)) == expected
     assert render_marked(template, Request(MESSAGES)) == expected
+
+
+NAMES = [name for name in sorted({*dir({}), *dir(""), *dir([]), "index0", "previtem"}) if name[0] != "_"]
+NAMES += ["a", "b", "_a", "__a__", "missing", "__class__", "__len__", "_place", "_text"]
+VALUES = [
+    *("{'a': 1, 'items': 2, 'b': none}", "messages[0]", "messages[0].content", "'text'", "('x' | safe)", "[1]", "(1,)"),
+    *("1", "none", "range", "cycler", "loop", "joiner('a')", "[1] | map('string')", "{'a': 1}.items()"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_what_is_looked_up_is_what_the_sandbox_gives(value: str) -> None:
+    looks = "".join(
+        f"{name} {{{{ ({value}).{name} is defined }}}} {{{{ ({value})['{name}'] is defined }}}}"
+        f" {{{{ ({value}).{name} is callable }}}}\n"
+        for name in NAMES
+    )
+    template = "{% for x in [1, 2] %}" + looks + "{% endfor %}"
+    expected = ImmutableSandboxedEnvironment().from_string(template).render(messages=MESSAGES)
+    assert render_plain(template, Request(MESSAGES)) == expected
+    assert render_marked(template, Request(MESSAGES)) == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("f()", "f(1)", "f(1, 2)", "f(a=1)", "f(1, b=2)", "f(1, 2, 3)", "f(c=1)", "f(*[1])", "f(**{'b': 1})"),
+        *("g()", "g(1, 2, 3, k=4)", "h(1)", "h(caller=1)", "(f(1) | safe) ~ '<'", "f(f('<'))"),
+    ],
+)
+@pytest.mark.parametrize("escape", ["false", "true"])
+def test_macros_are_called_as_jinja_calls_them(call: str, escape: str) -> None:
+    template = (
+        "{% macro f(a, b=a) %}{{ a is defined }}{{ a }}{{ b }}<{% endmacro %}"
+        "{% macro g(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+        "{% macro h(a, caller=none) %}{{ a }}{{ caller }}{% endmacro %}"
+        "{% autoescape " + escape + " %}{{ " + call + " }}{% endautoescape %}"
+    )
+    try:
+        expected: str | None = ImmutableSandboxedEnvironment().from_string(template).render(messages=MESSAGES)
+    except (TypeError, TemplateRuntimeError):
+        expected = None
+    for render in (render_plain, render_marked):
+        if expected is None:
+            with pytest.raises(TemplateRefused):
+                render(template, Request(MESSAGES))
+        else:
+            assert render(template, Request(MESSAGES)) == expected
