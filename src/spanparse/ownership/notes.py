@@ -35,7 +35,7 @@ def message_notes(
     texts = _texts(message)
     for field, value in texts:
         # A text may be shown as part of a list that was printed whole.
-        own = [run for path, found in shown.items() if path and path == field[: len(path)] for run in found]
+        own = [run for depth in range(len(field)) for run in shown.get(field[: depth + 1], ())]
         notes += _text_notes(field, value, own)
     calls = message.get("tool_calls") or []
     notes += [Note("dropped", field) for field in _lost_calls(calls, shown)]
