@@ -71,7 +71,7 @@ class AddedTokens(Mapping[str, AddedToken]):
     """All added tokens of a vocabulary, by text; also `by_id`.
 
     `control_ids` are those of the control tokens whatever the template, `swallowed_before` the characters that some
-    marker swallows before itself.
+    marker swallows before itself, `swallowing` the ids of the tokens that swallow what stands behind them.
     """
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
@@ -80,6 +80,7 @@ class AddedTokens(Mapping[str, AddedToken]):
         self._markers = {text: token for text, token in by_text.items() if token.is_marker}
         self.by_id = MappingProxyType({token.id: token for token in by_text.values()})
         self.control_ids = frozenset(token.id for token in self._markers.values() if token.is_control)
+        self.swallowing = frozenset(token.id for token in by_text.values() if token.rstrip)
         self.swallowed_before = frozenset(letter for token in self._markers.values() for letter in token.lstrip)
 
     def __getitem__(self, text: str) -> AddedToken:

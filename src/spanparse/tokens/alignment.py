@@ -25,8 +25,12 @@ def align(stretch: Stretch, backend: Backend) -> list[int] | None:
     """The character of the prompt at which each token starts; None if the tokens do not spell the stretch."""
     if stretch.offsets is not None:
         return stretch.offsets
-    offsets = backend.pieces.offsets(stretch.ids, stretch.text, stretch.start)
-    return _around_added(stretch, backend) if offsets is None else offsets
+    # White space that a token swallows and a dummy space behind it spell the text between them, a character too early.
+    swallows = not backend.added.swallowing.isdisjoint(stretch.ids)
+    offsets = _around_added(stretch, backend) if swallows else None
+    if offsets is None:
+        offsets = backend.pieces.offsets(stretch.ids, stretch.text, stretch.start)
+    return offsets if offsets is not None or swallows else _around_added(stretch, backend)
 
 
 def align_as_told(stretch: Stretch, backend: Backend) -> list[int]:

@@ -205,7 +205,7 @@ def _guarded(backend: Backend, text: str, gaps: Sequence[_Gap], control: frozens
     """The gaps, encoded so that no control token comes out of them."""
     quick = [gap for gap in gaps if gap.end > gap.start and gap.prefix]
     texts, starts = [text[gap.start : gap.end] for gap in quick], [gap.start for gap in quick]
-    found = backend.encode_all(texts, starts, control) if quick else None
+    found = backend.encode_all(texts, starts, control | backend.added.swallowing) if quick else None
     known = dict(zip(starts, found or (), strict=False))
     return [_plain(backend, text, gap, control, known.get(gap.start)) if gap.end > gap.start else [] for gap in gaps]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runtime.tiny.vocabulary import hf_tokenizer
@@ -197,6 +197,11 @@ def test_a_map_of_plain_text_made_from_an_earlier_one_is_the_same(
     check_plain(load(vocabulary), chat, chats, closing, options)
 
 
+@example(
+    chats=(["<b> hello", "", "<tool>"], ["<b> hello", ""]),
+    closing="\n",
+    options={"template": None, "trust_content": False, "any_text": False},
+)
 @given(chats=two_plain_conversations(), closing=st.sampled_from(["\n", "\n\n", " ", "<|end|>"]), options=OPTIONS)
 def test_a_map_of_plain_text_by_small_tokenisers_made_from_an_earlier_one_is_the_same(
     small: Small,
