@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -29,6 +29,7 @@ from spanparse.sources import TemplateSource
 from spanparse.spans import Piece, Reason, Rendering
 
 _DIFFERS: Final = Reason("render-differs")
+_Render = Callable[[Request], str]
 
 
 def request_of(
@@ -75,8 +76,12 @@ def parse_request(
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
-    marked, reason, findings = _marked(template, request, limits, verify)
-    text = _mark_generation(marked, template, request, limits, findings)
+
+    def render(other: Request) -> str:
+        return render_plain(template.text, other, name=template.source, limits=limits)
+
+    marked, reason, findings = _marked(template, request, limits, verify, render)
+    text = _mark_generation(marked, template.text, request, findings, render)
     family = family_of(template.text)
     plain = str.__str__(text)
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
@@ -85,7 +90,12 @@ def parse_request(
     marking = Marking(plain, text._runs, bos, roles, said, bool(request.tools))
 
     def shown_without(index: int) -> int | None:
-        return _shown_without(index, plain, template, request, limits)
+        """How many characters of the text a render of the messages before `index` shares with it; None if refused."""
+        try:
+            shown = render(replace(request, messages=request.messages[:index], add_generation_prompt=False))
+        except TemplateError:
+            return None
+        return common_prefix(plain, shown)
 
     ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
 
@@ -95,23 +105,16 @@ def parse_request(
 
 
 def _marked(
-    template: TemplateSource, request: Request, limits: Limits, verify: bool
+    template: TemplateSource, request: Request, limits: Limits, verify: bool, render: _Render
 ) -> tuple[Marked, Reason | None, Findings]:
     """The plain text with runs that tile it, the reason why they may be wrong, and what else was found."""
-    name = template.source
-    findings = Findings()
+    name, special, findings = template.source, template.special_tokens, Findings()
+    options: dict[str, Any] = {"limits": limits, "findings": findings, "special_tokens": special}
     try:
-        marked = render_marked(
-            template.text,
-            request,
-            name=name,
-            limits=limits,
-            findings=findings,
-            special_tokens=template.special_tokens,
-        )
+        marked = render_marked(template.text, request, name=name, **options)
     except TemplateRefused as refused:
         try:
-            plain = render_plain(template.text, request, name=name, limits=limits)
+            plain = render(request)
         except TemplateRefused as error:
             # Only the marked render knows which message the template was at.
             raise TemplateRefused(name, error.reason, refused.message) from error
@@ -120,35 +123,15 @@ def _marked(
         findings.switches = True  # nothing is known of it
         findings.outside.append(Piece(0, len(plain)))
         return Marked(plain, (whole,) if plain else ()), _DIFFERS, findings
-    if not verify:
-        return marked, None, findings
-    plain = render_plain(template.text, request, name=name, limits=limits)
-    if marked == plain:
+    if not verify or marked == (plain := render(request)):
         return marked, None, findings
     marked, findings.outside = transfer(marked, plain, findings.outside)
     return marked, _DIFFERS, findings
 
 
-def _shown_without(index: int, text: str, template: TemplateSource, request: Request, limits: Limits) -> int | None:
-    """How many characters of `text` a render of the messages before `index` shares with it; None if refused."""
-    shorter = replace(request, messages=request.messages[:index], add_generation_prompt=False)
-    shown = _shown_of(shorter, template, limits)
-    return None if shown is None else common_prefix(text, shown)
-
-
-def _shown_of(request: Request, template: TemplateSource, limits: Limits) -> str | None:
-    """The prompt of another request; None if the template refuses it."""
-    try:
-        return render_plain(template.text, request, name=template.source, limits=limits)
-    except TemplateError:
-        return None
-
-
-def _mark_generation(
-    text: Marked, template: TemplateSource, request: Request, limits: Limits, findings: Findings
-) -> Marked:
+def _mark_generation(text: Marked, template: str, request: Request, findings: Findings, render: _Render) -> Marked:
     """`text` with the generation prompt's origin on exactly the suffix that `add_generation_prompt` adds."""
-    begin = _generation_begin(text, template, request, limits, findings)
+    begin = _generation_begin(text, template, request, findings, render)
     if begin is None:
         return text
     runs = text._runs
@@ -162,9 +145,7 @@ def _mark_generation(
     return Marked(text, tuple(marked))
 
 
-def _generation_begin(
-    text: Marked, template: TemplateSource, request: Request, limits: Limits, findings: Findings
-) -> int | None:
+def _generation_begin(text: Marked, template: str, request: Request, findings: Findings, render: _Render) -> int | None:
     """Where the generation prompt begins, None if the marks say it already.
 
     They do where the template wrote it under an `if add_generation_prompt` and asked for the switch nowhere else.
@@ -176,13 +157,12 @@ def _generation_begin(
     if not request.add_generation_prompt:
         # Only a template that turns the switch on by itself writes such text, and the caller's switch adds none of it.
         return None if first is None else len(text)
-    if SWITCH not in template.text:
+    if SWITCH not in template:
         return None
     if not findings.switches and (first is None or all(run.origin is GENERATION for run in runs[first:])):
         return None
-    without = replace(request, add_generation_prompt=False)
     try:
-        base = render_plain(template.text, without, name=template.source, limits=limits)
+        base = render(replace(request, add_generation_prompt=False))
     except TemplateError:
         return len(text)
     return len(base) if text.startswith(base) else _asked_for(runs)
