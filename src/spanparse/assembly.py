@@ -51,29 +51,11 @@ class Marking:
     has_tools: bool
 
 
-def said_by(message: dict[str, Any]) -> dict[str, Any]:
-    """A copy of all that parts and notes look at in `message`, which the caller may change afterwards."""
-    said = dict(message)
-    for name, value in message.items():
-        if type(value) is list:
-            said[name] = _copied(value)
-    return said
-
-
-def _copied(values: list[Any]) -> list[Any]:
-    copies: list[Any] = []
-    for value in values:
-        if type(value) is list:
-            copies.append(_copied(value))
-        elif type(value) is dict:
-            copy = dict(value)
-            function = value.get("function")
-            if type(function) is dict:
-                copy["function"] = dict(function)
-            copies.append(copy)
-        else:
-            copies.append(value)
-    return copies
+def said_by(value: Any) -> Any:
+    """A copy of a message, or of a value in it, since the caller may change objects and lists afterwards."""
+    if type(value) is dict:
+        return {key: item if type(item) is str else said_by(item) for key, item in value.items()}
+    return [said_by(item) for item in value] if type(value) is list else value
 
 
 def assemble(

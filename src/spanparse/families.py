@@ -24,18 +24,10 @@ AUTO = Family("auto", frozenset(), ())
 
 
 # Beginning-of-sequence texts that templates write by themselves when the caller gives none.
-_BEGINNINGS = (
-    "<s>",
-    "<bos>",
-    "<|begin_of_text|>",
-    "<|startoftext|>",
-    "<｜begin▁of▁sentence｜>",
-    "[BOS]",
-    "[gMASK]<sop>",
-    "[gMASK]sop",
+_BEGINNINGS: Final = (
+    *("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),
+    *("[BOS]", "[gMASK]<sop>", "[gMASK]sop"),
 )
-
-
 # And those that say so by their names: `<|begin_of_sentence|>`, `<|beginoftext|>`, `<｜hy_begin▁of▁sentence｜>`.
 _NAMED_BEGINNING: Final = re.compile(r"<[|｜](?:\w+[_▁])?begin[_▁]?of[_▁]?(?:text|sentence|sequence)(?::\w+)?[|｜]>")
 

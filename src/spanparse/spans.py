@@ -263,9 +263,5 @@ class Rendering:
 
     @property
     def generation_parts(self) -> tuple[Part, ...]:
-        """The parts that tile the generation prompt.
-
-        Its header, reasoning that it begins for the model (`<think>`, or an empty block) from the marker on, and as
-        delimiter what closes that.
-        """
+        """The parts of the generation prompt: its header, reasoning that it begins, what closes that (`delimiter`)."""
         return self.spans.value.generation_parts

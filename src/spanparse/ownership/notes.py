@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from operator import lt
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from spanparse.marks.origin import Run
 from spanparse.ownership.parts import is_media
@@ -14,6 +14,7 @@ from spanparse.spans import REASONING_FIELDS, Note, NoteKind
 _TEXT_FIELDS: Final = ("content", *REASONING_FIELDS)
 _SAYING: Final = frozenset({"tool_calls", *_TEXT_FIELDS})
 _Field = tuple[str | int, ...]
+_Chain: TypeAlias = "tuple[int, _Chain] | None"
 
 
 def message_notes(
@@ -73,22 +74,16 @@ def displaced_messages(order: Sequence[int]) -> dict[int, NoteKind]:
     if all(map(lt, order, order[1:])):
         return {}
     tails: list[int] = []
-    last: list[int] = []
-    previous = [-1] * len(order)
-    for place, index in enumerate(order):
+    chains: list[_Chain] = []
+    for index in order:
         rank = bisect_left(tails, index)
-        if rank == len(tails):
-            tails.append(index)
-            last.append(place)
-        else:
-            tails[rank] = index
-            last[rank] = place
-        previous[place] = last[rank - 1] if rank else -1
+        tails[rank : rank + 1] = [index]
+        chains[rank : rank + 1] = [(index, chains[rank - 1] if rank else None)]
     kept = set()
-    place = last[-1] if last else -1
-    while place >= 0:
-        kept.add(order[place])
-        place = previous[place]
+    chain = chains[-1]
+    while chain is not None:
+        index, chain = chain
+        kept.add(index)
     return {
         index: "moved" if any(other > index for other in order[:place]) else "hoisted"
         for place, index in enumerate(order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 from spanparse.errors import ConversationError
 from spanparse.spans import MessageSpan, Piece, Rendering
@@ -131,24 +131,22 @@ class _Mapper:
         )
 
     def _barriers(self) -> tuple[TokenBarrier, ...]:
-        now, kept = self.rendering.barriers, 0
-        if self.before is not None:
-            for old, new in zip(self.before.rendering.barriers, now, strict=False):
-                if old != new or new.offset > self.encoding.shared:
-                    break
-                kept += 1
+        shared, now, known = self.encoding.shared, self.rendering.barriers, self.before
+        kept = 0
+        if known is not None:
+            pairs = zip(known.rendering.barriers, now, strict=False)
+            kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[1].offset <= shared, pairs))
         rest = (self._barrier(each.offset, each.stable, each.kind, each.message) for each in now[kept:])
-        return (*(self.before.barriers[:kept] if self.before else ()), *rest)
+        return (*(known.barriers[:kept] if known else ()), *rest)
 
     def _messages(self, backed_off: dict[int, int]) -> tuple[MessageTokens, ...]:
-        now, kept = self.rendering.messages, 0
-        if self.before is not None:
-            for old, new in zip(self.before.rendering.messages, now, strict=False):
-                if old.pieces != new.pieces or (new.pieces and new.pieces[-1].end > self.encoding.shared):
-                    break
-                kept += 1
-        rest = (self._message(message, backed_off) for message in now[kept:])
-        return (*(self.before.messages[:kept] if self.before else ()), *rest)
+        shared, now, known = self.encoding.shared, self.rendering.messages, self.before
+        kept = 0
+        if known is not None:
+            pairs = ((old.pieces, new.pieces) for old, new in zip(known.rendering.messages, now, strict=False))
+            same = takewhile(lambda pair: pair[0] == pair[1] and (not pair[1] or pair[1][-1].end <= shared), pairs)
+            kept = sum(1 for _ in same)
+        return (*(known.messages[:kept] if known else ()), *(self._message(each, backed_off) for each in now[kept:]))
 
     def _tool_ends(self) -> tuple[TokenBarrier, ...]:
         parts = chain(self.rendering.preamble.parts, *(message.parts for message in self.rendering.messages))
