@@ -66,7 +66,7 @@ def plan(
     A plan says what to restore, where to save, what to evict, and what that is expected to be worth.
     """
     import planner
-    from spanparse.cli.policies import known_policy
+    from spanparse.cli.choices import chosen, known_policy
     from spanparse.cli.prompt import load_prompt, read_input
 
     if (source is None) == (request is None):
@@ -82,7 +82,9 @@ def plan(
         sample = prompt.sample
         token_map, likely = _tokens(prompt, tokenizer, mmproj, trust_content)
         budget = {"checkpoints": checkpoints, "bytes": checkpoint_bytes}
-        kind = _known_memory(memory) if memory else _memory_of(source)
+        kind = (
+            chosen(memory, get_args(planner.MemoryKind), "--memory", "kind of memory") if memory else _memory_of(source)
+        )
         if checkpoint_bytes is not None and not state_bytes and kind != "dense":
             raise SpanparseError("--checkpoint-bytes needs --state-bytes, the size of one checkpoint")
         fields: dict[str, Any] = {
@@ -148,14 +150,6 @@ def _memory_of(source: str) -> str:
     from spanparse.cli.prompt import is_tiny
 
     return source if is_tiny(source) else "hybrid"
-
-
-def _known_memory(name: str) -> str:
-    from planner import MemoryKind
-
-    if name not in get_args(MemoryKind):
-        raise SpanparseError(f"--memory: no kind of memory {name} ({', '.join(get_args(MemoryKind))})")
-    return name
 
 
 def _request(token_map: TokenMap, fields: dict[str, Any], existing: bytes | None, name: str | None) -> PlanRequest:

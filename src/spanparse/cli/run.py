@@ -87,8 +87,8 @@ def run(
         raise typer.BadParameter("--mmproj, --verify, --token-ids and --json need --requests")
     if requests is not None and stats:
         raise typer.BadParameter("--stats is for a chat: the reports of --requests are complete")
+    from spanparse.cli.choices import known_policy
     from spanparse.cli.models import find_model, find_projector, require_runtime
-    from spanparse.cli.policies import known_policy
     from spanparse.cli.prompt import load_template
 
     require_runtime(model, "running a model")

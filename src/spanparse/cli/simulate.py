@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from spanparse.cli import options
+from spanparse.cli.choices import chosen, known_policy
 from spanparse.cli.output import console, print_line, progress, write_json
 from spanparse.cli.tables import new_table, show_table
 from spanparse.errors import SpanparseError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from planner.simulation.sweep import Model, Result
 
 _DEFAULT_CHECKPOINTS: Final = 8
+_MODELS: Final[tuple[Model, ...]] = ("line", "tree")
 _HALVES: Final = {"all": None, "odd": 1, "even": 0}
 
 
@@ -77,7 +79,7 @@ def simulate(
     """
     if checkpoint_bytes is not None and not state_bytes:
         raise SpanparseError("--checkpoint-bytes needs --state-bytes, the size of one checkpoint")
-    kind, main = _model(model), _main(depth, model)
+    kind, main = chosen(model, _MODELS, "--model", "model"), _main(depth, model)
     names = _policies(policy or ["adaptive"])
     counts: Sequence[int | None] = checkpoints or ([None] if checkpoint_bytes else [_DEFAULT_CHECKPOINTS])
     with progress(quiet=as_json) as display:
@@ -96,23 +98,12 @@ def simulate(
         _show(trace, len(played), results, optimum)
 
 
-def _model(name: str) -> Model:
-    if name == "line":
-        return "line"
-    if name == "tree":
-        return "tree"
-    raise SpanparseError(f"--model: no model {name} (line, tree)")
-
-
 def _main(depth: str | None, model: str) -> bool:
-    if depth not in (None, "main", "all"):
-        raise SpanparseError(f"--depth: no depth {depth} (main, all)")
-    return depth == "main" if depth is not None else model == "line"
+    return model == "line" if depth is None else chosen(depth, ("main", "all"), "--depth", "depth") == "main"
 
 
 def _policies(names: Sequence[str]) -> list[PolicyName]:
     from planner import POLICIES
-    from spanparse.cli.policies import known_policy
 
     return list(POLICIES) if "all" in names else [known_policy(name) for name in dict.fromkeys(names)]
 
