@@ -19,6 +19,7 @@ PartKind = Literal[
     "name",
     "arguments",
     "tool_result",
+    "field",
     "media",
     "tools",
     "tool",
@@ -250,9 +251,10 @@ class Rendering:
 
     @property
     def caller_text(self) -> tuple[Piece, ...]:
-        """The ranges that came from message fields or tool schemas and not from the template, sorted and disjoint.
+        """The ranges that are not proven to be the template's own, sorted and disjoint.
 
-        Roles do not count, since templates build control tokens from them.
+        Proven are its constants, special tokens of the model's own configuration, and in a frame of constants a role
+        that the template knows. All else is the caller's: fields, documents, other template variables, dates, numbers.
         """
         return self.spans.value.caller_text
 

@@ -12,6 +12,8 @@ from spanparse.ownership.markers import RESULT_ROLES, ending_run, thought_in
 from spanparse.ownership.segments import Segment, owner_of, split_at
 from spanparse.spans import REASONING_FIELDS, Part, PartKind
 
+# What templates build headers from.
+_IN_HEADERS = frozenset({"role", "name", "tool_call_id"})
 _Kind = tuple[PartKind | None, int | None]
 _TEMPLATE_TEXT: _Kind = (None, None)
 
@@ -139,7 +141,7 @@ def _group_end(segments: Sequence[Segment], kinds: Sequence[_Kind], at: int) -> 
     """
     kind = kinds[at]
     bridges = kind[0] == "tools" or (kind[0] == "tool_call" and kind[1] is not None)
-    one_field = kind[0] in ("content", "reasoning", "tool_result")
+    one_field = kind[0] in ("content", "reasoning", "tool_result", "field")
     end = at + 1
     for i in range(at + 1, len(segments)):
         if segments[i].start != segments[i - 1].end:
@@ -172,9 +174,9 @@ def _classify(segment: Segment, index: int, message: dict[str, Any]) -> _Kind:
         if origin.literal:
             return _TEMPLATE_TEXT
         return ("tool_result" if message.get("role") in RESULT_ROLES else "content"), None
-    if field in REASONING_FIELDS and not origin.literal:
-        return "reasoning", None
-    return _TEMPLATE_TEXT
+    if origin.literal or field in _IN_HEADERS:
+        return _TEMPLATE_TEXT
+    return ("reasoning" if field in REASONING_FIELDS else "field"), None
 
 
 def _media_index(origin: Origin, message: dict[str, Any]) -> int | None:

@@ -42,7 +42,8 @@ from spanparse.rendering.codegen import MarkingCodeGenerator
 from spanparse.rendering.context import RenderContext
 from spanparse.rendering.extensions import GenerationBlock, TokenLimit
 from spanparse.rendering.filters import bounded_filter, bounded_test, is_filter, is_test
-from spanparse.rendering.marked_filters import FILTERS, loses, marked_strftime_now, recording_filter
+from spanparse.rendering.marked_filters import FILTERS, loses, recording_filter
+from spanparse.rendering.marked_filters import strftime_now as marked_strftime_now
 
 MAX_TEMPLATE_CHARACTERS = 2_000_000
 """Longest template that is compiled; the longest of 786 published ones has 45,484 characters."""

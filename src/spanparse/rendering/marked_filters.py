@@ -14,7 +14,7 @@ from spanparse.marks.letters import Letters
 from spanparse.marks.loss import fields_in, is_unmarked
 from spanparse.marks.marked import Marked, concat
 from spanparse.marks.origin import CLOCK, NOWHERE
-from spanparse.rendering.calls import strftime_now
+from spanparse.rendering import calls
 from spanparse.rendering.context import RenderContext
 
 Function = Callable[..., Any]
@@ -126,9 +126,9 @@ def _tojson(
 
 
 @pass_context
-def marked_strftime_now(context: RenderContext, layout: str) -> str:
+def strftime_now(context: RenderContext, layout: str) -> str:
     """transformers' function: the render's own clock, written as `layout` says."""
-    text = strftime_now(context, layout)
+    text = calls.strftime_now(context, layout)
     return text if fields_in(layout) else Marked.whole(text, CLOCK)
 
 
