@@ -34,7 +34,7 @@ def variables_of(text: str, *, name: str, limits: Limits = DEFAULT_LIMITS) -> tu
         from spanparse.isolation import isolated
 
         return tuple(isolated(variables_of, text, name=name, limits=limits))
-    compile_template(text, name, marking=False)
+    compile_template(text, name, marking=False, limits=limits.started())
     assert len(text) <= MAX_TEMPLATE_CHARACTERS
     tree = _ENVIRONMENT.parse(text)
     walk = _Walk(tree)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from spanparse.bounds.limits import BIG, RUN_BYTES, LimitReached
+from spanparse.bounds.limits import BIG, RUN_BYTES, SMALL, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, REPR_GROWTH, Operations
 
 Cost = Callable[..., object]
@@ -24,12 +24,17 @@ MOST_ODD: Final = 10_000
 
 _ODD: Final = "an operation that chat templates have no use for"
 _MOST_ODD_PRODUCT: Final = 1_000_000
-CASE_GROWTH: Final = 3 * 4
-"""Bytes that a change of case makes of one character at most: three characters of four bytes."""
+_ODD_CHARACTER: Final = 1_000
+_MOST_TEXTS: Final = 1_000
+CASE_GROWTH: Final = 3
+"""Characters that a change of case makes of one at most."""
 
 MARKED_RUN: Final = 2_500
 """Nanoseconds that a run of a marked text takes to be made."""
 
+# Characters that a path of names may have, and nanoseconds that one of them takes to be looked up.
+_LONGEST_PATH: Final = 100
+_LOOKED_UP: Final = 1_000
 _CASED_CHARACTER: Final = 10
 _TRANSLATED_CHARACTER: Final = 150
 _TITLED_BYTES: Final = 160
@@ -60,6 +65,7 @@ def odd(operations: Operations, *operands: Any, **options: Any) -> None:
         size += operations.weigh(operand).characters
     if size > MOST_ODD:
         raise LimitReached(f"gives more than {MOST_ODD:,} characters to {_ODD}")
+    operations.meter.charge(_ODD_CHARACTER * size)
 
 
 def printed(operations: Operations, value: Any, *operands: object, **options: object) -> None:
@@ -75,26 +81,37 @@ def printed(operations: Operations, value: Any, *operands: object, **options: ob
 
 def _scan(operations: Operations, text: Any, *operands: object, **options: object) -> None:
     """The text or container is gone through; the result is no longer than it."""
-    if len(text) > BIG:
-        operations.meter.charge(len(text))
+    operations.meter.charge(len(text))
+
+
+def _sought(operations: Operations, text: Any, sought: Any = None, *operands: object) -> None:
+    """Another text is looked for, or one of a tuple of them."""
+    if isinstance(sought, tuple):
+        if len(sought) > _MOST_TEXTS:
+            raise LimitReached(f"looks for one of more than {_MOST_TEXTS:,} texts")
+        for each in sought:
+            operations.looked_for(text, each)
+    else:
+        operations.looked_for(text, sought)
 
 
 def scanned_back(operations: Operations, text: str, sought: Any = None, *operands: object) -> None:
     """Python looks for the last place of a text by trying one after another."""
-    _scan(operations, text)
-    if isinstance(sought, str) and len(text) > BIG:
+    if isinstance(sought, str):
         operations.meter.afford(len(text), min(len(sought), len(text)))
 
 
 def stripped(operations: Operations, text: str, characters: Any = None) -> None:
     """Each character at the ends is looked for among `characters`."""
     _scan(operations, text)
-    if isinstance(characters, str) and len(characters) > _FEW_STRIPPED:
+    if isinstance(characters, str) and len(characters) > _FEW_STRIPPED and len(text) > SMALL:
         operations.meter.afford(len(text), len(characters) >> 4)
 
 
 def _cased(operations: Operations, text: str, *operands: object) -> None:
-    if len(text) > BIG:
+    if len(text) <= BIG:
+        operations.meter.charge(len(text) * _CASED_CHARACTER)
+    else:
         operations.meter.expect(len(text), CASE_GROWTH)
         operations.meter.afford(len(text), _CASED_CHARACTER)
         operations.meter.afford(runs(text), MARKED_RUN)
@@ -127,6 +144,7 @@ def _tabbed(operations: Operations, text: str, tabsize: Any = 8) -> None:
 
 
 def _split(operations: Operations, text: str, sep: Any = None, maxsplit: Any = -1) -> None:
+    operations.looked_for(text, sep)
     if len(text) <= BIG:
         return
     limit = operator.index(maxsplit)
@@ -153,6 +171,7 @@ def replaced(operations: Operations, text: str, old: Any, new: Any, count: Any =
     """All or the first `count` of the places where `old` stands become `new`."""
     if not isinstance(old, str) or not isinstance(new, str):
         return  # a TypeError, which is the operation's to raise
+    operations.looked_for(text, old)
     limit = operator.index(count)
     found = len(text) // len(old) if old else len(text) + 1
     if found * (1 + len(new)) > BIG:
@@ -176,19 +195,32 @@ def joined(operations: Operations, separator: str, values: Any) -> None:
 
 
 def _translated(operations: Operations, text: str, table: Any) -> None:
-    longest = 1
-    if isinstance(table, dict):
-        longest = max((len(value) for value in table.values() if isinstance(value, str)), default=1)
+    if isinstance(table, (dict, list, tuple)):
+        values = table.values() if isinstance(table, dict) else table
+        operations.meter.charge(len(table) << 4)
+        longest = max((len(value) for value in values if isinstance(value, str)), default=1)
+    else:  # a text gives its characters, and nobody knows what else might give
+        odd(operations, table)
+        longest = MOST_ODD
     operations.meter.expect(len(text) * max(1, longest))
     operations.meter.afford(len(text), _TRANSLATED_CHARACTER)
 
 
 def _encoded(operations: Operations, text: str, encoding: Any = "utf-8", errors: object = "strict") -> None:
-    name = str(encoding)[:16].lower().replace("-", "").replace("_", "")
-    if name in _TEXT_ENCODINGS and errors in _SHORT_ERRORS:
-        operations.meter.expect(len(text), 4)
+    if not isinstance(encoding, str) or not isinstance(errors, str):
+        return  # a TypeError
+    # Some of the others take the square of a text's length.
+    if encoding[:16].lower().replace("-", "").replace("_", "") not in _TEXT_ENCODINGS or len(encoding) > SMALL:
+        raise LimitReached(f"encodes in another way than {', '.join(sorted(_TEXT_ENCODINGS))}")
+    if errors in _SHORT_ERRORS:
+        operations.meter.expect(len(text), 2)
     else:
         odd(operations, text)
+
+
+def _decoded(operations: Operations, data: bytes, encoding: Any = "utf-8", errors: Any = "strict") -> None:
+    _encoded(operations, "", encoding, errors)
+    operations.meter.expect(len(data))
 
 
 def pieces(operations: Operations, text: str, count: int) -> None:
@@ -205,10 +237,19 @@ def _growth(text: str) -> int:
     return ESCAPE_GROWTH if isinstance(text, Markup) else 1
 
 
+def looked_up(operations: Operations, values: Any, attribute: object = None, *operands: object) -> None:
+    """An attribute of each value is looked up, by a path of names."""
+    if isinstance(attribute, str):
+        if len(attribute) > _LONGEST_PATH:
+            raise LimitReached(f"looks up a path of more than {_LONGEST_PATH} characters")
+        if hasattr(values, "__len__"):
+            operations.meter.afford(len(values), _LOOKED_UP * (attribute.count(".") + attribute.count(",") + 1))
+
+
 STRING_METHODS: Final[Mapping[str, Cost]] = {
-    **dict.fromkeys(("removeprefix", "removesuffix", "partition"), _scan),
+    **dict.fromkeys(("removeprefix", "removesuffix", "partition"), _sought),
     **dict.fromkeys(("strip", "lstrip", "rstrip"), stripped),
-    **dict.fromkeys(("startswith", "endswith", "find", "index", "count"), _scan),
+    **dict.fromkeys(("startswith", "endswith", "find", "index", "count"), _sought),
     **dict.fromkeys(("rfind", "rindex", "rpartition"), scanned_back),
     **dict.fromkeys(("isalpha", "isdigit", "isnumeric", "isdecimal", "isalnum", "isspace", "isascii"), _scan),
     **dict.fromkeys(("isupper", "islower", "istitle", "isidentifier", "isprintable"), _scan),
@@ -227,7 +268,7 @@ STRING_METHODS: Final[Mapping[str, Cost]] = {
 
 
 def _search(operations: Operations, values: Any, value: Any, *operands: object) -> None:
-    operations.meter.expect((operations.weigh(value).characters + 1) * len(values))
+    operations.searched_for(value, values)
 
 
 def _lookup(operations: Operations, values: object, *operands: object) -> None:
@@ -243,3 +284,6 @@ CONTAINER_METHODS: Final[Mapping[str, Cost]] = {
     "index": _search,
 }
 """Costs of the methods of `list`, `tuple` and `dict`."""
+
+BYTES_METHODS: Final[Mapping[str, Cost]] = {"decode": _decoded}
+"""Costs of the methods of `bytes`."""

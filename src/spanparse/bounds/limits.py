@@ -27,8 +27,13 @@ MAX_BITS: Final = 1 << 16
 RUN_BYTES: Final = 96
 """Memory of one run of a marked text."""
 
+# Bytes of a character, if one of the text's lies beyond U+FFFF.
+_WIDEST: Final = 4
 _CONTAINERS: Final[frozenset[Any]] = frozenset({list, tuple, dict, set, bytes})
 _STEPS_A_LOOK: Final = 256
+# A long template does more in a step: characters times steps between two looks.
+_LENGTH_A_LOOK: Final = 1 << 20
+_LEAST_STEPS: Final = 4
 # Counting small objects takes some microseconds.
 _LOOKS_A_COUNT: Final = 8
 _WORK_A_LOOK: Final = 1 << 22
@@ -97,18 +102,23 @@ class Meter:
         "_next_sweep",
         "_out",
         "_slack",
+        "_stretch",
         "_work",
         "limits",
     )
 
-    def __init__(self, limits: Limits, out: Sequence[object] = (), each: int = 1) -> None:
-        """`out` is what the render puts out: it grows, and takes `each` bytes for an item in the end."""
+    def __init__(self, limits: Limits, out: Sequence[object] = (), each: int = 1, length: int = 0) -> None:
+        """`out` is what the render puts out: it grows, and takes `each` bytes for an item in the end.
+
+        `length`: characters of the template.
+        """
         self.limits = limits
         self._out = out
         self._most_out = limits.memory // each
         deadline = limits.started().until
         assert deadline is not None
         self._deadline = deadline
+        self._stretch = max(_LEAST_STEPS, min(_STEPS_A_LOOK, _LENGTH_A_LOOK // max(1, length)))
         self._looks = 0
         self._work = 0
         self._blocks = sys.getallocatedblocks()
@@ -122,7 +132,7 @@ class Meter:
         """The loop iterations and macro calls that a render may go through, in stretches between looks at the clock."""
         steps = self.limits.steps
         while steps:
-            stretch = min(_STEPS_A_LOOK, steps)
+            stretch = min(self._stretch, steps)
             yield repeat(None, stretch)
             steps -= stretch
             self._look()
@@ -163,7 +173,7 @@ class Meter:
         """An operation is about to make a text of so many characters, each of which may become `growth` of them."""
         if characters > self.limits.characters:
             raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters (Limits.characters)")
-        if characters * growth > self.limits.memory:
+        if characters * growth * _WIDEST > self.limits.memory:
             self._out_of_memory()
         if characters > BIG:
             self.charge(characters)
@@ -190,6 +200,9 @@ class Meter:
         else:
             return value
         if size > SMALL:
+            self._work += size
+            if self._work > _WORK_A_LOOK:
+                self._look()
             if size > self._slack:
                 self._hold(value)
             else:

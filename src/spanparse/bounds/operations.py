@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
 from types import NoneType
 from typing import Any, Final, final
@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from jinja2.runtime import Undefined, markup_join
 from markupsafe import Markup
 
-from spanparse.bounds.limits import BIG, MAX_BITS, RUN_BYTES, LimitReached, Meter
+from spanparse.bounds.limits import BIG, MAX_BITS, RUN_BYTES, SMALL, LimitReached, Meter
 from spanparse.bounds.weight import Weight, weigh
 from spanparse.marks.marked import Marked
 
@@ -31,6 +31,13 @@ FLAT: Final = frozenset({str, Marked, int, bool, float, NoneType})
 _CONVERSION: Final = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d+)?(?:\.(\*|\d+))?[hlL]?(.)", re.DOTALL)
 _FLOAT_DIGITS: Final = 330
 _MAX_ARGUMENTS: Final = 100_000
+_MOST_HASHED: Final = 300
+# Up to this length Python looks for texts in ways that can take the product of both lengths.
+_SHORT_SEARCHED: Final = 30_000
+_FEW: Final = 32
+# Nanoseconds that a character of a value's printed form stands for, and that two values take to be told apart.
+_WALKED_CHARACTER: Final = 8
+_COMPARED: Final = 40
 # Nanoseconds that an item of a container takes to be weighed, and a piece of a text to be made.
 _WEIGHED_ITEM: Final = 500
 _PIECE: Final = 120
@@ -75,8 +82,8 @@ class Operations:
     def weigh(self, value: Any) -> Weight:
         """The weight of `value`, if an operation may walk it."""
         weight = weigh(value, self.meter.limits.characters, self._visit)
-        if weight.characters > BIG:
-            self.meter.charge(weight.characters)
+        if weight.characters > SMALL:
+            self.meter.afford(weight.characters, _WALKED_CHARACTER)
         return weight
 
     def _visit(self, items: int) -> None:
@@ -90,8 +97,10 @@ class Operations:
 
     def spread(self, values: Any) -> Any:
         """`values`, which are about to become the arguments of a call."""
-        if hasattr(values, "__len__") and len(values) > _MAX_ARGUMENTS:
-            raise LimitReached(f"makes a call with more than {_MAX_ARGUMENTS:,} arguments")
+        if hasattr(values, "__len__"):
+            if len(values) > _MAX_ARGUMENTS:
+                raise LimitReached(f"makes a call with more than {_MAX_ARGUMENTS:,} arguments")
+            self.meter.charge(len(values) << 4)
         return values
 
     def sized(self, values: Any) -> Any:
@@ -180,16 +189,30 @@ class Operations:
             for values, count in ((left, right), (right, left)):
                 if isinstance(values, (str, bytes, list, tuple)) and isinstance(count, int):
                     self._repeat(values, count)
-        elif name == "-" and isinstance(right, str):
-            self.pieces(right, len(right))  # a set loses the characters of a text
+        elif name == "-" and (isinstance(left, Set) or isinstance(right, Set)):
+            self._subtraction(left, right)
         elif name == "%" and isinstance(left, (str, bytes)):
             self.formatting(left, right)
         elif name == "**" and isinstance(left, int) and isinstance(right, int):
             self._bits(left.bit_length() * abs(right))
-        for value in (left, right):
-            if isinstance(value, int):
-                self._bits(value.bit_length())
+        if isinstance(left, int):
+            self._bits(left.bit_length())
+        if isinstance(right, int):
+            self._bits(right.bit_length())
+            if isinstance(left, int):
+                # Digits of 30 bits, each of one with each of the other.
+                self.meter.charge(left.bit_length() * right.bit_length() >> 10)
         return self.meter.keep(_ARITHMETIC[name](left, right))
+
+    def _subtraction(self, left: Any, right: Any) -> None:
+        """Sets hash all that is in them, and a template can choose numbers whose hashes are the same."""
+        for values in (left, right):
+            if isinstance(values, str):
+                self.pieces(values, len(values))
+            elif not hasattr(values, "__len__") or len(values) > _MOST_HASHED:
+                raise LimitReached(f"makes a set of more than {_MOST_HASHED} values")
+            else:
+                self.weigh(values)
 
     def _bits(self, bits: int) -> None:
         if bits > MAX_BITS:
@@ -248,7 +271,7 @@ class Operations:
 
     def within(self, value: Any, container: Any) -> bool:
         """`value in container`."""
-        self._search(value, container)
+        self.searched_for(value, container)
         return value in container
 
     def sought(self, value: Any) -> Any:
@@ -258,23 +281,30 @@ class Operations:
 
     def searched(self, container: Any) -> Any:
         """`container`, in which the last value is about to be looked for that `sought` was given."""
-        self._search(self._sought.pop(), container)
+        self.searched_for(self._sought.pop(), container)
         return container
 
     def scanned(self, container: Any) -> Any:
         """`container`, in which a value that the template states is about to be looked for."""
-        self._search("", container)
+        self.searched_for("", container)
         return container
 
-    def _search(self, value: Any, container: Any) -> None:
+    def looked_for(self, text: str, sought: Any) -> None:
+        """A text is about to be gone through for another one, which Python may compare with it in many places."""
+        size = len(text)
+        if size > SMALL:
+            if isinstance(sought, str) and len(sought) > SMALL and size < _SHORT_SEARCHED:
+                size += len(sought) * max(0, size - len(sought)) >> 1
+            self.meter.charge(size)
+
+    def searched_for(self, value: Any, container: Any) -> None:
+        """`container` is about to be gone through for `value`."""
         if isinstance(container, str):
-            if len(container) > BIG:
-                self.meter.charge(len(container))
+            self.looked_for(container, value)
         elif type(value) not in FLAT:
-            weight = self.weigh(value)
-            if isinstance(container, (list, tuple)):
-                self.meter.expect((weight.characters + 1) * len(container))
-        elif hasattr(container, "__len__"):
-            self.meter.charge(len(container))
-            if isinstance(value, str) and len(value) > BIG and isinstance(container, (list, tuple)):
-                self.meter.afford(len(container), len(value) >> 3)
+            size = self.weigh(value).characters + 1
+            if hasattr(container, "__len__"):
+                self.meter.afford(len(container) * size, _WALKED_CHARACTER)
+        elif hasattr(container, "__len__") and len(container) > _FEW:
+            each = len(value) >> 3 if isinstance(value, str) else 0
+            self.meter.afford(len(container), _COMPARED + each)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set, ValuesView
 from itertools import chain
+from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, NamedTuple
 
+from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.utils import Namespace
 
 from spanparse.bounds.limits import LimitReached
@@ -26,6 +28,10 @@ _FEW: Final = 300
 _ITEMS_VIEW: Final[Any] = type(dict[str, str]().items())
 
 
+# What prints as its kind and a name at most.
+_PLAIN: Final = (Undefined, Macro, LoopContext, type, FunctionType, BuiltinMethodType)
+
+
 class Weight(NamedTuple):
     """Size of a value's printed form, in characters, roughly and before escaping; its depth of nesting; its parts.
 
@@ -35,6 +41,10 @@ class Weight(NamedTuple):
     characters: int
     height: int
     items: int
+
+
+_OPEN: Final = Weight(_ITEM, 0, 0)
+"""Stands for a container while what is in it is weighed."""
 
 
 def weigh(value: Any, most: int, visit: Callable[[int], object] = abs) -> Weight:
@@ -95,15 +105,17 @@ class _Scales:
             return Weight(max(_OTHER, value.bit_length() // 3) if isinstance(value, int) else _OTHER, 0, 0)
         items = _items(value)
         if items is None:
-            return Weight(len(value) * _ITEM if isinstance(value, (range, bytes)) else _OTHER, 0, 0)
+            return Weight(_printed(value), 0, 0)
         known = self._known
         found = known.get(id(value))
+        if found is _OPEN:
+            # Python prints such a place as an ellipsis, but how often it prints the rest depends on where it begins.
+            raise LimitReached("makes a value that holds itself")
         if depth + (1 if found is None else found.height) > MAX_DEPTH:
             raise LimitReached(f"makes a value nested more than {MAX_DEPTH} levels deep")
         if found is not None:
             return found
-        # A namespace may hold itself; Python prints such a place as an ellipsis.
-        known[id(value)] = Weight(_ITEM, 0, 0)
+        known[id(value)] = _OPEN
         self._visit(len(value) if hasattr(value, "__len__") else 1)
         characters = height = count = 0
         for item in items:
@@ -126,11 +138,22 @@ def _items(value: Any) -> Iterable[Any] | None:
     if type(value) is _ITEMS_VIEW:
         mapping: Any = value.mapping
         return _keys_and_values(mapping)
+    if isinstance(value, MappingProxyType):
+        return _keys_and_values(value)
+    if isinstance(value, MethodType):
+        return (value.__self__,)  # of which the printed form shows all
     if isinstance(value, Namespace):
         # Jinja keeps a namespace's attributes to itself.
         attributes: dict[str, Any] = value._Namespace__attrs
         return _keys_and_values(attributes)
     return None
+
+
+def _printed(value: Any) -> int:
+    """About how many characters something prints as that is no container; what nobody knows is printed to see."""
+    if isinstance(value, (bytes, range)):
+        return len(value) * _ITEM
+    return _OTHER if isinstance(value, _PLAIN) else len(repr(value))
 
 
 def _keys_and_values(mapping: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment, SandboxedEscapeFormatter, Sandb
 from jinja2.utils import generate_lorem_ipsum
 from markupsafe import Markup
 
-from spanparse.bounds.costs import CONTAINER_METHODS, STRING_METHODS, Cost, joined, odd, printed
+from spanparse.bounds.costs import BYTES_METHODS, CONTAINER_METHODS, STRING_METHODS, Cost, joined, odd, printed
 from spanparse.bounds.limits import SMALL
 from spanparse.bounds.operations import REPR_GROWTH, Operations
 from spanparse.marks.loss import fields_in
@@ -24,6 +24,7 @@ from spanparse.rendering.context import RenderContext
 # Bytes and nanoseconds.
 _BRACE_BYTES: Final = 64
 _BRACE: Final = 1_500
+_WORD: Final = 3_000
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -37,7 +38,7 @@ def raise_exception(context: RenderContext, message: Any) -> None:
 def strftime_now(context: RenderContext, layout: str) -> str:
     """transformers' function: the render's own clock, written as `layout` says."""
     # The C library's widest directives take this much for one character.
-    context.operations.meter.expect(len(layout), 256)
+    context.operations.meter.expect(256 * len(layout))
     return context.clock.strftime(layout)
 
 
@@ -45,6 +46,7 @@ def strftime_now(context: RenderContext, layout: str) -> str:
 def lipsum(context: RenderContext, n: int = 5, html: bool = True, min: int = 20, max: int = 100) -> str:
     """Jinja's function: filler text."""
     odd(context.operations, n, min, max)
+    context.operations.meter.afford(abs(n) * (abs(max) + 1), _WORD)
     return generate_lorem_ipsum(n, html, min, max)
 
 
@@ -58,6 +60,8 @@ def bounded_method(operations: Operations, method: Any, operands: tuple[Any, ...
             operands = (operations.sized(operands[0]), *operands[1:])
     elif isinstance(owner, (list, tuple, dict)):
         cost = CONTAINER_METHODS.get(method.__name__, odd)
+    elif isinstance(owner, bytes):
+        cost = BYTES_METHODS.get(method.__name__, odd)
     cost(operations, owner, *operands, **options)
     result = operations.meter.keep(method(*operands, **options))
     if type(result) in (list, tuple) and isinstance(owner, str) and len(owner) > SMALL:
@@ -68,6 +72,7 @@ def bounded_method(operations: Operations, method: Any, operands: tuple[Any, ...
 
 def bounded_block(operations: Operations, block: Any) -> str:
     """The text of `self.block()` or `super()`, as Jinja's own `BlockReference` gives it."""
+    next(operations.steps)
     context = block._context
     text = operations.joined(block._stack[block._depth](context))
     return Markup(text) if context.eval_ctx.autoescape else text

@@ -8,6 +8,7 @@ and the `{% generation %}` block. `tests/` compares the two on every bundled tem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set, ValuesView
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import BuiltinMethodType, CodeType, MappingProxyType, MethodType, NoneType
 from typing import Any, Self
@@ -20,9 +21,10 @@ from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace, missing
 
+from spanparse.bounds.compilation import source_of
 from spanparse.bounds.costs import STRING_METHODS
 from spanparse.bounds.guards import GUARDS, guard, guards_of
-from spanparse.bounds.limits import LimitReached
+from spanparse.bounds.limits import LimitReached, Limits
 from spanparse.bounds.operations import FLAT, Operations
 from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json
@@ -298,10 +300,20 @@ _PLAIN = ChatEnvironment()
 _MARKING = MarkingEnvironment()
 
 
+@dataclass(frozen=True, slots=True)
+class _Compilation:
+    """What is compiled; within which limits makes no difference to what comes out."""
+
+    text: str
+    marking: bool
+    limits: Limits = field(compare=False)
+
+
 @lru_cache(maxsize=256)
-def _compile(text: str, marking: bool) -> CodeType:
-    environment = _MARKING if marking else _PLAIN
-    return environment.compile(environment.tree(text))
+def _compile(compilation: _Compilation) -> CodeType:
+    environment = _MARKING if compilation.marking else _PLAIN
+    source = source_of(environment.tree(compilation.text), environment, compilation.limits)
+    return compile(source, "<template>", "exec")
 
 
 def load(code: CodeType, operations: Operations, *, marking: bool) -> dict[str, Any]:
@@ -316,15 +328,16 @@ def load(code: CodeType, operations: Operations, *, marking: bool) -> dict[str, 
     return names
 
 
-def compile_template(text: str, name: str, *, marking: bool) -> CodeType:
-    """The compiled template, from a cache keyed by its text.
+def compile_template(text: str, name: str, *, marking: bool, limits: Limits) -> CodeType:
+    """The compiled template, made within `limits`, from a cache keyed by its text.
 
-    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long; `name` goes into the error.
+    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long or takes too much; `name` goes
+    into the error.
     """
     if len(text) > MAX_TEMPLATE_CHARACTERS:
         raise TemplateLimit(name, f"has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")
     try:
-        return _compile(text, marking)
+        return _compile(_Compilation(text, marking, limits))
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(name, f"line {error.lineno}: {error.message}") from error
     except LimitReached as limit:

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count, repeat
 from typing import Any, Final, final
 
 from jinja2 import pass_context
 from jinja2.utils import _PassArg
 
-from spanparse.bounds.costs import Cost, escaped, joined, lines, odd, pieces, printed, replaced, stripped, titled
+from spanparse.bounds.costs import (
+    Cost,
+    escaped,
+    joined,
+    lines,
+    looked_up,
+    odd,
+    pieces,
+    printed,
+    replaced,
+    stripped,
+    titled,
+)
 from spanparse.bounds.limits import BIG, SMALL, LimitReached
 from spanparse.bounds.operations import ESCAPE_GROWTH, FLAT, Operations
 from spanparse.marks.letters import Letters
@@ -83,12 +96,44 @@ def _serialised(
     operations.meter.expect(characters, 2 * ESCAPE_GROWTH)
 
 
-def _walked(operations: Operations, value: Any, *operands: object, **options: object) -> None:
+def _walked(operations: Operations, value: Any) -> None:
     if isinstance(value, str):
         pieces(operations, value, len(value))
     else:
-        operations.weigh(value)
+        # Sorting compares each with others as often as the number of all has bits.
+        operations.meter.afford(operations.weigh(value).characters, len(value).bit_length())
     operations.meter.afford(len(value), _COMPARED_ITEM)
+
+
+def _sorted(
+    operations: Operations,
+    value: Any,
+    reverse: object = False,
+    case_sensitive: object = False,
+    attribute: object = None,
+) -> None:
+    looked_up(operations, value, attribute)
+    _walked(operations, value)
+
+
+def _greatest(operations: Operations, value: Any, case_sensitive: object = False, attribute: object = None) -> None:
+    _sorted(operations, value, attribute=attribute)
+
+
+def _grouped(operations: Operations, value: Any, attribute: object, *operands: object, **options: object) -> None:
+    _sorted(operations, value, attribute=attribute)
+
+
+def _dict_sorted(operations: Operations, value: Any, *operands: object, **options: object) -> None:
+    _walked(operations, value)
+
+
+def _mapped(operations: Operations, value: Any, *names: object, attribute: object = None, **options: object) -> None:
+    looked_up(operations, value, attribute)
+
+
+def _unique(operations: Operations, value: Any, case_sensitive: object = False, attribute: object = None) -> None:
+    looked_up(operations, value, attribute)
 
 
 def _listed(operations: Operations, value: Any) -> None:
@@ -97,6 +142,7 @@ def _listed(operations: Operations, value: Any) -> None:
 
 
 def _filter_join(operations: Operations, value: Any, d: Any = "", attribute: object = None) -> None:
+    looked_up(operations, value, attribute)
     separator = operations.text(d)
     if type(value) is Letters and value._text is not None:
         operations.pieces(value._text, len(value) if separator else 1)
@@ -118,10 +164,10 @@ def _indented(operations: Operations, s: Any, width: Any = 4, first: object = Fa
         # An error for all there is. Jinja's filter uses `+=`, which would first add to the caller's own list.
         operator.add(s, "\n")
     margin = len(width) if isinstance(width, str) else max(0, operator.index(width))
-    count = lines(s) if len(s) * max(1, margin) > BIG else len(s) + 1
-    if count > BIG:
-        pieces(operations, s, count)
-    operations.meter.expect(len(s) + count * margin)
+    ends = lines(s) if len(s) * max(1, margin) > BIG else len(s) + 1
+    if ends > BIG:
+        pieces(operations, s, ends)
+    operations.meter.expect(len(s) + ends * margin)
 
 
 def _formatted(operations: Operations, value: Any, *values: Any, **named: Any) -> None:
@@ -135,6 +181,7 @@ def _centered(operations: Operations, value: Any, width: Any = 80) -> None:
 
 
 def _summed(operations: Operations, iterable: Any, attribute: object = None, start: object = 0) -> None:
+    looked_up(operations, iterable, attribute)
     characters, height, _ = operations.weigh(iterable)
     characters += operations.weigh(start).characters
     if height > 1:  # lists are copied for each item
@@ -183,7 +230,13 @@ _FILTERS: Final[Mapping[str, Cost]] = {
     **dict.fromkeys(_LAZY, _free),
     **dict.fromkeys(("abs", "float", "int"), printed),
     **dict.fromkeys(("e", "escape", "forceescape"), escaped),
-    **dict.fromkeys(("dictsort", "groupby", "max", "min", "sort"), _walked),
+    **dict.fromkeys(("max", "min"), _greatest),
+    "dictsort": _dict_sorted,
+    "groupby": _grouped,
+    "sort": _sorted,
+    "map": _mapped,
+    **dict.fromkeys(("selectattr", "rejectattr"), looked_up),
+    "unique": _unique,
     "batch": _batched,
     "center": _centered,
     "format": _formatted,
@@ -241,7 +294,7 @@ def _bounded_items(name: str, function: Function, cost: Cost) -> Function:
         if lazy and value and type(value) is not Lazy:
             value = operations.one_by_one(value)
         if unique:
-            value = map(operations.walk, value)
+            value = map(_hashed, repeat(operations), count(), value)
         if passed is None:
             result = function(value, *operands, **options)
         else:
@@ -251,6 +304,14 @@ def _bounded_items(name: str, function: Function, cost: Cost) -> Function:
         return operations.meter.keep(result)
 
     return bounded
+
+
+def _hashed(operations: Operations, place: int, value: Any) -> Any:
+    """`value`, which is about to be looked for among as many others; a template can choose numbers of one hash."""
+    if type(value) not in _TEXTS:
+        operations.walk(value)
+        operations.meter.charge(place << 3)
+    return value
 
 
 def _weigh_all(operations: Operations, operands: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -280,6 +341,13 @@ def _argument(passed: _PassArg, context: RenderContext) -> Any:
 
 # --- tests ----------------------------------------------------------------------------------------
 
+# They look at no more than a value's type or identity.
+_FREE_TESTS: Final = frozenset(
+    {
+        *("boolean", "callable", "defined", "escaped", "false", "float", "integer", "iterable", "mapping", "none"),
+        *("number", "sameas", "sequence", "string", "true", "undefined"),
+    }
+)
 _COMPARISONS: Final = {
     **dict.fromkeys(("==", "eq", "equalto"), "eq"),
     **dict.fromkeys(("!=", "ne"), "ne"),
@@ -312,8 +380,13 @@ def bounded_test(name: str, function: Function) -> Function:
             printed(operations, value)
             return function(operations.text(value))
 
-    else:
+    elif name in _FREE_TESTS:
         return function
+    else:
+
+        def apply(operations: Operations, *operands: Any) -> Any:
+            odd(operations, *operands)
+            return function(*operands)
 
     @pass_context
     def bounded(context: RenderContext, *operands: Any) -> Any:

@@ -153,9 +153,10 @@ def _run(
 ) -> _Text:
     """Render with marks if there are `findings` to be made, which `joined` goes on with, and marked `variables`."""
     marking = findings is not None
-    code = compile_template(text, name, marking=marking)
+    limits = limits.started()
+    code = compile_template(text, name, marking=marking, limits=limits)
     out: list[Any] = [NOWHERE] if marking else []
-    meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES)
+    meter = Meter(limits, out, _MARKED_CHUNK_BYTES if marking else _CHUNK_BYTES, len(text))
     operations = Operations(meter, concat if marking else "".join)
     cursor = Cursor(operations, findings or Findings(), out, detailed=detailed)
     template = load(code, operations, marking=marking)

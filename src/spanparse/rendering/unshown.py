@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import repeat
 from typing import Final, NamedTuple, TypeVar
 
 from jinja2 import nodes
 
+# Parts of a condition, and of what its variables are set to, that are looked at.
+_MOST_STEPS: Final = 60
 _MEASURES: Final = frozenset({"trim", "string", "length", "count"})
 _VALUES: Final = (nodes.Name, nodes.Getattr, nodes.Getitem)
 
@@ -75,21 +78,27 @@ def is_empty_text(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Const) and node.value == ""
 
 
-def _asked_for(test: nodes.Node, known: Known) -> Iterator[Unshown]:
-    """The texts without which `test` fails: `x` in `x | trim | length > 0`, in `y and x`, in what is set to these."""
+def _asked_for(test: nodes.Node, known: Known, steps: Iterator[None] | None = None) -> Iterator[Unshown]:
+    """The texts without which `test` fails: `x` in `x | trim | length > 0`, in `y and x`, in what is set to these.
+
+    What is set to what is set may be without end: the answer is found in few `steps`, or not.
+    """
+    steps = repeat(None, _MOST_STEPS) if steps is None else steps
+    if next(steps, test) is not None:
+        return
     if isinstance(test, _VALUES):
         if not _calls(test):
             yield Unshown(copy(test))  # of which more than its truth is asked
         if isinstance(test, nodes.Name) and test.name in known:
-            yield from _asked_for(known[test.name], {name: known[name] for name in known if name != test.name})
+            yield from _asked_for(known[test.name], {name: known[name] for name in known if name != test.name}, steps)
     elif isinstance(test, nodes.And):
-        for found in _asked_for(test.right, known) if not _calls(test.left) else ():
+        for found in _asked_for(test.right, known, steps) if not _calls(test.left) else ():
             yield found._replace(before=(test.left, *found.before))
-        for found in _asked_for(test.left, known) if _is_safe(test.right) else ():
+        for found in _asked_for(test.left, known, steps) if _is_safe(test.right) else ():
             yield found._replace(after=(*found.after, test.right))
     else:
         inner = _measured(test)
-        yield from _asked_for(inner, known) if inner is not None else ()
+        yield from _asked_for(inner, known, steps) if inner is not None else ()
 
 
 def _measured(test: nodes.Node) -> nodes.Node | None:
