@@ -31,6 +31,14 @@ def hold(value: str, before: str = "") -> str:
     return forever(HELD.replace("@", value), NS + before)
 
 
+def _grown(times: int) -> str:
+    """A choice in which what is chosen stands in its own condition, and so on."""
+    text = "m.a"
+    for _ in range(times):
+        text = f"({text} if y and {text} else '').a" if len(text) < 90_000 else text
+    return text
+
+
 LARGE_TEXTS = {
     "repeated text": "{{ 'a' * 10**9 }}",
     "repeated text, number first": "{{ 10**9 * 'a' }}",
@@ -253,6 +261,47 @@ ENDLESS = {
     "a loop that calls itself": "{% for i in range(9) recursive %}{{ loop(range(9)) }}{% endfor %}",
 }
 
+UNWEIGHED = {
+    "a set without a deep value": NS
+    + "{% for i in range(9999) %}{% set ns.t = (ns.t,) %}{% endfor %}" * 30
+    + "{{ ({'a': 1}.keys() - [ns.t]) | length }}",
+    "a set without numbers of one hash": f"{{{{ ({{}}.keys() - {COLLIDING}) | length }}}}",
+    "a list without a set of numbers of one hash": f"{{{{ ({COLLIDING} - {{}}.keys()) | length }}}}",
+    "a path that never ends": "{{ range(90000) | min(attribute='imag.' * 90000 ~ 'imag') }}",
+    "many paths": "{{ range(3000) | sort(attribute='imag,' * 300000 ~ 'imag') | length }}",
+    "a path for each": "{{ range(90000) | map(attribute='imag.' * 90000 ~ 'imag') | sum }}",
+    "a path to pick by": "{{ range(90000) | selectattr('imag.' * 90000 ~ 'imag') | list }}",
+    "a path to join by": "{{ range(90000) | join(attribute='imag.' * 90000 ~ 'imag') | length }}",
+    "a path to tell apart by": "{{ range(90000) | unique(attribute='imag.' * 90000 ~ 'imag') | list | length }}",
+    "one of many ends": "{% set x = 'ab' * 900000 %}{% set y = x[:900000] ~ 'c' ~ x[900001:] %}"
+    "{{ x.endswith((y,) * 900000) }}",
+    "a table of long texts": "{{ ('b' * 500).translate(['c' * 1900000] * 200) | length }}",
+    "a table of one long text": "{{ ('b' * 900).translate({98: 'c' * 1900000}) | length }}",
+    "a namespace inside what it holds": NS.replace("s=''", "s='ab' * 900000")
+    + "{% set ns.a = [ns] * 900 %}{{ '{}'.format([ns, ns.a]) | length }}",
+    "a view's mapping": X + "{{ ([{'a': x}.keys().mapping] * 9000) | string | length }}",
+    "numbers of many digits": forever("{{ (n // 3) % 7 }}" * 50, "{% set n = 2 ** 60000 %}"),
+    "short texts": forever("{{ x.upper() | length }}" * 3000, "{% set x = ('aé' * 8000) %}"),
+    "short texts sought in short ones": forever(
+        "{{ x.find(y) }}" * 900, "{% set x = 'a' * 16000 %}{% set y = 'a' * 4000 ~ 'b' ~ 'a' * 4000 %}"
+    ),
+    "odd operations": forever("{{ x | urlize | length }}" * 900, "{% set x = 'a.b ' * 2400 %}"),
+    "filler text": forever("{{ lipsum(99, true, 90, 99) | length }}"),
+    "wide characters": "{% set x = '\U0001f600' * 1900000 %}{% set y = x * 99 %}",
+    "blocks that write nothing": "{% set ns = namespace(n=0) %}{% block a %}{% set ns.n = ns.n + 1 %}{% if ns.n % 90 %}"
+    "{% set z = self.a() %}{% set z = self.a() %}{% endif %}{% endblock %}" + forever(""),
+    "a dict of numbers of one hash": forever(
+        "{% set x = {" + ", ".join(f"{n * (2**61 - 1)}: 1" for n in range(7000)) + "} %}"
+    ),
+    "conditions that are conditions": "".join(f"{{% set a{n} = a{n + 1} and a{n + 1} %}}" for n in range(60))
+    + "{% if a0 %}{{ a0 }}{% endif %}"
+    + forever(""),
+    "code that grows": "{{ " + _grown(14) + " }}" + forever(""),
+    "punycode of short texts": "{{ ('абвгд' * 1900).encode('punycode') | length }}",
+    "origins that are all looked for": "{% set y = ([messages[0].content[:1], 'b'] * 300000) | join %}"
+    "{{ y.replace('b', 1 | string) | length }}" + forever(""),
+}
+
 DEEP_TEMPLATES = {
     "parentheses": "{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}",
     "lists": "{{ " + "[" * 9000 + "]" * 9000 + " }}",
@@ -278,6 +327,7 @@ LIMITED = {
         ("value", LARGE_VALUES),
         ("nested", NESTED_VALUES),
         ("endless", ENDLESS),
+        ("unweighed", UNWEIGHED),
         ("deep", DEEP_TEMPLATES),
     )
     for name, template in templates.items()

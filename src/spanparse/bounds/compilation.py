@@ -22,6 +22,7 @@ _WRITES_A_LOOK: Final = 512
 # Bytes and nanoseconds that Python takes for a character of source.
 _COMPILED_BYTES: Final = 150
 _COMPILED: Final = 700
+_LONG: Final = 30_000
 
 
 @final
@@ -59,7 +60,8 @@ def source_of(tree: nodes.Template, environment: Environment, limits: Limits) ->
     source = _Source(limits)
     generate(tree, environment, None, None, source, optimized=environment.optimized)
     code = source.getvalue()
-    look(limits, len(code) * _COMPILED * 1e-9)
+    if len(code) > _LONG:
+        look(limits, len(code) * _COMPILED * 1e-9)
     return code
 
 

@@ -171,12 +171,15 @@ class Meter:
 
     def expect(self, characters: int, growth: int = 1) -> None:
         """An operation is about to make a text of so many characters, each of which may become `growth` of them."""
-        if characters > self.limits.characters:
-            raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters (Limits.characters)")
+        self._check_length(characters)
         if characters * growth * _WIDEST > self.limits.memory:
             self._out_of_memory()
         if characters > BIG:
             self.charge(characters)
+
+    def _check_length(self, characters: int) -> None:
+        if characters > self.limits.characters:
+            raise LimitReached(f"makes a text longer than {self.limits.characters:,} characters (Limits.characters)")
 
     def expect_items(self, count: int, each: int = 8) -> None:
         """An operation is about to make a list of so many items of `each` bytes."""
@@ -212,7 +215,7 @@ class Meter:
     def _hold(self, value: Any) -> None:
         size = _bytes_of(value)
         if isinstance(value, str):
-            self.expect(len(value))
+            self._check_length(len(value))
         if id(value) in self._held:
             return
         # The reference keeps the id from being used again.

@@ -331,8 +331,8 @@ def load(code: CodeType, operations: Operations, *, marking: bool) -> dict[str, 
 def compile_template(text: str, name: str, *, marking: bool, limits: Limits) -> CodeType:
     """The compiled template, made within `limits`, from a cache keyed by its text.
 
-    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long or takes too much; `name` goes
-    into the error.
+    Raises `TemplateError` if it is no valid template and `TemplateLimit` if it is too long or takes too much; `name`
+    goes into the error.
     """
     if len(text) > MAX_TEMPLATE_CHARACTERS:
         raise TemplateLimit(name, f"has {len(text):,} characters, more than {MAX_TEMPLATE_CHARACTERS:,}")

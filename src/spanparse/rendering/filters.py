@@ -96,7 +96,7 @@ def _serialised(
     operations.meter.expect(characters, 2 * ESCAPE_GROWTH)
 
 
-def _walked(operations: Operations, value: Any) -> None:
+def _walked(operations: Operations, value: Any, *operands: object, **options: object) -> None:
     if isinstance(value, str):
         pieces(operations, value, len(value))
     else:
@@ -124,10 +124,6 @@ def _grouped(operations: Operations, value: Any, attribute: object, *operands: o
     _sorted(operations, value, attribute=attribute)
 
 
-def _dict_sorted(operations: Operations, value: Any, *operands: object, **options: object) -> None:
-    _walked(operations, value)
-
-
 def _mapped(operations: Operations, value: Any, *names: object, attribute: object = None, **options: object) -> None:
     looked_up(operations, value, attribute)
 
@@ -136,7 +132,7 @@ def _unique(operations: Operations, value: Any, case_sensitive: object = False, 
     looked_up(operations, value, attribute)
 
 
-def _listed(operations: Operations, value: Any) -> None:
+def _listed(operations: Operations, value: Any, *operands: object) -> None:
     if isinstance(value, str):
         pieces(operations, value, len(value))
 
@@ -202,10 +198,6 @@ def _batched(operations: Operations, value: object, linecount: Any, fill_with: o
         operations.meter.expect_items(operator.index(linecount))
 
 
-def _sliced(operations: Operations, value: Any, *operands: object) -> None:
-    _listed(operations, value)
-
-
 def _trimmed(operations: Operations, value: Any, chars: Any = None) -> None:
     printed(operations, value)
     stripped(operations, operations.text(value), chars)
@@ -231,7 +223,7 @@ _FILTERS: Final[Mapping[str, Cost]] = {
     **dict.fromkeys(("abs", "float", "int"), printed),
     **dict.fromkeys(("e", "escape", "forceescape"), escaped),
     **dict.fromkeys(("max", "min"), _greatest),
-    "dictsort": _dict_sorted,
+    "dictsort": _walked,
     "groupby": _grouped,
     "sort": _sorted,
     "map": _mapped,
@@ -245,7 +237,7 @@ _FILTERS: Final[Mapping[str, Cost]] = {
     "list": _listed,
     "replace": _filter_replace,
     "reverse": _listed,
-    "slice": _sliced,
+    "slice": _listed,
     "title": _titled,
     "trim": _trimmed,
     "round": _rounded,

@@ -87,7 +87,16 @@ def test_a_value_met_again_at_a_greater_depth_counts_with_its_own() -> None:
         weigh((shared, value), 1_000_000)
 
 
-def test_a_namespace_that_holds_itself_has_a_weight() -> None:
-    namespace = Namespace(a=1)
-    namespace["b"] = [namespace, namespace]
-    assert weigh(namespace, 1_000_000).characters < 200
+def test_what_holds_itself_has_no_weight() -> None:
+    """Python prints an ellipsis for it, and the rest once for each way there is to it from where it begins."""
+    namespace = Namespace(a="a" * 1000)
+    namespace["b"] = [namespace] * 1000
+    with pytest.raises(LimitReached, match="holds itself"):
+        weigh([namespace, namespace.b], 1_000_000)
+
+
+def test_what_prints_what_it_belongs_to_weighs_as_much() -> None:
+    held = {"a": "a" * 5000}
+    assert weigh([held.keys().mapping] * 3, 1_000_000).characters > 15_000
+    tracked: Any = track(held, Place(()))
+    assert weigh([tracked.get] * 3, 1_000_000).characters > 15_000
