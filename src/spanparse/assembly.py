@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from spanparse.deferred import Deferred
-from spanparse.marks.marked import Runs
 from spanparse.ownership.layout import Layouts
 from spanparse.ownership.notes import displaced_messages, message_notes
 from spanparse.ownership.parts import preamble_parts, prompt_parts
@@ -41,10 +41,9 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """A marked text and what it was made of: `runs` tile `text`, `said` is what `said_by` gave of the messages."""
+    """A text and what it was made of: `said` is what `said_by` gave of the messages."""
 
     text: str
-    runs: Runs
     bos: str
     roles: Sequence[str]
     said: Sequence[dict[str, Any]]
@@ -156,10 +155,7 @@ def _system_end(
         if shown:
             end = ranges[place].end
     ends = [part.end for message in messages for part in message.parts if part.kind == "tools"]
-    for message in messages:
-        if message.role not in LEADING_ROLES:
-            break
-        ends.append(message.end or 0)
+    ends += [m.end or 0 for m in takewhile(lambda message: message.role in LEADING_ROLES, messages)]
     return max((*ends, end or 0)) or None
 
 

@@ -87,7 +87,7 @@ def parse_request(
     bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
     roles = [str(message.get("role")) for message in request.messages]
     said = [*map(said_by, request.messages)]
-    marking = Marking(plain, text._runs, bos, roles, said, bool(request.tools))
+    marking = Marking(plain, bos, roles, said, bool(request.tools))
 
     def shown_without(index: int) -> int | None:
         """How many characters of the text a render of the messages before `index` shares with it; None if refused."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, final
 
 from spanparse.errors import TemplateRefused
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.environment import variables_read
-from spanparse.rendering.render import Message, Request, Tool, render_plain
+from spanparse.rendering.render import Message, Request, render_plain
 from spanparse.sources import TemplateSource
 
 # Reading a template for its variables takes as long as rendering it for a short conversation.
@@ -36,29 +36,17 @@ class Renderer:
         """Names of the variables that the template reads, sorted."""
         return sorted(_variables(self.template.text, self.template.source))
 
-    def render(
-        self,
-        messages: list[Message],
-        *,
-        tools: list[Tool] | None = None,
-        kwargs: Mapping[str, Any] | None = None,
-        clock: datetime.datetime | None = None,
-    ) -> str:
-        """The prompt of `messages`, with the request's own tools and clock unless given, and `kwargs` over its own.
+    def render(self, messages: list[Message], *, kwargs: Mapping[str, Any] | None = None, **changes: Any) -> str:
+        """The prompt of `messages`, with `kwargs` over the request's own, and other fields of the request changed.
 
         Raises what `render_plain` raises.
         """
-        changed = not (tools is None and kwargs is None and clock is None)
+        changed = kwargs is not None or bool(changes)
         known = None if changed else next((text for other, text in self._known if other == messages), None)
         if known is not None:
             return known
-        request = Request(
-            messages,
-            self.request.tools if tools is None else tools,
-            {**self.request.kwargs, **(kwargs or {})},
-            self.request.add_generation_prompt,
-            clock or self.request.clock,
-        )
+        kwargs = {**self.request.kwargs, **(kwargs or {})}
+        request = replace(self.request, messages=messages, kwargs=kwargs, **changes)
         self.count += 1
         text = render_plain(self.template.text, request, name=self.template.source, limits=self._limits)
         if not changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from spanparse.analysis import Analysis
@@ -16,7 +17,6 @@ from spanparse.spans import (
     LEADING_ROLES,
     ROLE_STARTS,
     Barrier,
-    BarrierKind,
     MessageSpan,
     Note,
     Part,
@@ -135,19 +135,12 @@ def _preamble(text: str, end: int) -> Preamble:
 
 
 def _system_end(messages: Sequence[MessageSpan]) -> int | None:
-    end = None
-    for message in messages:
-        if message.role not in LEADING_ROLES:
-            break
-        end = message.end
-    return end
+    leading = list(takewhile(lambda message: message.role in LEADING_ROLES, messages))
+    return leading[-1].end if leading else None
 
 
 def _barriers(messages: Sequence[MessageSpan], generation: Piece | None, system_end: int | None) -> tuple[Barrier, ...]:
-    found = [(message.pieces[0].start, ROLE_STARTS[message.role], message.index) for message in messages]
-    starts: list[tuple[int, BarrierKind, int | None]] = list(found)
+    found = [Barrier(m.pieces[0].start, ROLE_STARTS[m.role], m.index) for m in messages]
     if generation is not None:
-        starts.append((generation.start, "generation_prompt", None))
-    return tuple(
-        Barrier(start, "system_end" if start == system_end else kind, index) for start, kind, index in starts if start
-    )
+        found.append(Barrier(generation.start, "generation_prompt", None))
+    return tuple(b._replace(kind="system_end") if b.offset == system_end else b for b in found if b.offset)
