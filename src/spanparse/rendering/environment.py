@@ -89,7 +89,7 @@ class ChatDict:
 
 
 # Calls of these give what they are given.
-_HANDING_ON: frozenset[type] = frozenset({Macro, BlockReference, ChatDict, LoopContext, Joiner, type})
+_HANDING_ON: frozenset[type] = frozenset({BlockReference, ChatDict, LoopContext, Joiner, type})
 
 
 def _check_attribute(name: object) -> None:
@@ -99,6 +99,8 @@ def _check_attribute(name: object) -> None:
 
 def _called(macro: Macro, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """`macro(*args, **kwargs)`: its function at once, where Jinja would find that no argument needs a look."""
+    kwargs.pop("_loop_vars", None)
+    kwargs.pop("_block_vars", None)
     absent = macro._argument_count - len(args)
     if kwargs or absent < 0 or macro.caller or macro.catch_kwargs or macro.catch_varargs or context.eval_ctx.autoescape:
         return macro(context.eval_ctx, *args, **kwargs)
@@ -210,8 +212,6 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """
         kind = type(__obj)
         if kind is Macro:
-            kwargs.pop("_loop_vars", None)
-            kwargs.pop("_block_vars", None)
             return _called(__obj, __context, args, kwargs)
         operations = __self.operations
         if kind is BuiltinMethodType or (
@@ -245,6 +245,8 @@ class MarkingEnvironment(ChatEnvironment):
         self.globals["strftime_now"] = marked_strftime_now
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as Jinja's own
+        if type(__obj) is Macro:
+            return _called(__obj, __context, args, kwargs)
         result = super().call(__context, __obj, *args, **kwargs)
         if type(result) in _MARKED or _hands_on(__obj):
             return result
