@@ -17,7 +17,10 @@ _MESSAGES: Final = ("messages",)
 
 
 class Loss(NamedTuple):
-    """An `operation` made something of `fields` that no longer says so, when there were so many `outputs`."""
+    """An `operation` made something of `fields` that no longer says so, when there were so many `outputs`.
+
+    Without fields it may have been any.
+    """
 
     fields: tuple[Origin, ...]
     operation: str
@@ -33,6 +36,11 @@ def fields_in(*values: Any) -> tuple[Origin, ...]:
         elif type(value) in _TRACKED and value._place.origin.path != _MESSAGES:
             found[value._place.origin] = None
     return tuple(found)
+
+
+def may_hold_any(*values: Any) -> bool:
+    """Whether there is something among `values` that is gone once it was looked into."""
+    return any(isinstance(value, Iterator) for value in _walk(values))
 
 
 def is_unmarked(value: Any) -> bool:

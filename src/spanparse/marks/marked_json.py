@@ -194,6 +194,7 @@ class _Writer:
         self._add(outer + closing, origin)
 
     def _string(self, value: str, origin: Origin) -> None:
+        value = str(value)  # HTML keeps its marks
         if type(value) is Marked:
             self._end()
             self._parts.append(_quoted(value, origin, self._ascii))

@@ -11,7 +11,7 @@ from spanparse.bounds.limits import BIG
 from spanparse.bounds.limits import LimitReached as LimitReached
 from spanparse.bounds.limits import Limits as Limits
 from spanparse.bounds.operations import Operations
-from spanparse.marks.loss import Loss, fields_in
+from spanparse.marks.loss import Loss, fields_in, may_hold_any
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Origin
 from spanparse.marks.tracked import origin_of, represent
@@ -67,7 +67,9 @@ class Cursor:
 
     def lose(self, operation: str, *given: Any) -> None:
         """An operation made something without marks of what it was given: whatever of the request is in that."""
-        if fields := fields_in(*given):
+        if may_hold_any(*given):
+            self.lose_all(operation)
+        elif fields := fields_in(*given):
             self._findings.losses.append(Loss(fields, operation, len(self._out)))
 
     def lose_all(self, operation: str) -> None:

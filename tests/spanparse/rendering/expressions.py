@@ -131,7 +131,13 @@ OPERATIONS: Final = [
         "({value} | e).upper()",
     ),
     *("{{'a': '|', 'b': {value}}}['b']", "(({value}) | string).upper()", "{{'n': 1, 't': {value}}} | tojson"),
-    *("[{value}, 1, none] | tojson", "({value}).unknown", "caller_text", "[({value} ~ {other})] | string"),
+    *(
+        "[{value}, 1, none] | tojson",
+        "({value}).unknown",
+        "messages | map('items') | map('first') | urlencode",
+        "[{value} | safe] | tojson",
+        "[({value} ~ {other})] | string",
+    ),
 ]
 
 ATOMS: Final = [
