@@ -103,6 +103,39 @@ _STATEMENTS: Final = (
     "{% call f(«text») %}«statement»{% endcall %}",
     "{% set N.n = N.n * N.n %}{{ N.n }}",
 )
+# What only goes wrong with operands that fit: a path with an attribute, a tuple of texts with a text.
+_FITTING: Final = (
+    "{{ r | «attributed»(attribute='real.' * @ ~ 'real') | string | length }}",
+    "{{ r | «attributed»(attribute='real,' * @ ~ 'real') | string | length }}",
+    "{{ r | selectattr('real.' * @ ~ 'real') | list | length }}",
+    "{{ x.«ends»((y,) * @) }}",
+    "{{ «text».translate([«text»] * 200) | length }}",
+    "{{ ({}.keys() - range(0, 99999 * (2**61 - 1), 2**61 - 1)) | length }}",
+    "{{ range(0, 99999 * (2**61 - 1), 2**61 - 1) | unique | list | length }}",
+    "{% set N.l = [N] * @ %}{{ '{0}'.format([N, N.l]) | length }}",
+    "{% for i in r %}{% set N.t = (N.t,) %}{% endfor %}{{ ({}.keys() - [N.t]) | length }}{{ N.t == N.t }}",
+    "{% for i in r %}«many»{% endfor %}",
+    "{{ w.replace('b', 1 | string) | length }}",
+    "{{ ([d.keys().mapping] * @) | string | length }}",
+    "{{ ([messages[0].get] * @) | string | length }}",
+    "{{ ('éa' * @).encode('«codec»') | length }}",
+)
+_MANY: Final = (
+    "{% set q = x[:16000].«case»() %}",
+    "{% set q = x[:16000].find(y[-4000:]) %}",
+    "{% set q = (2 ** 60000) // 3 ** 9000 %}",
+    "{% set q = x[:9000] | «odd» %}",
+    "{% set q = lipsum(@, false, 90, 99) %}",
+    "{% set q = (l[:2000] | sort | first) %}",
+    "{% set q = {" + ", ".join(f"{n * (2**61 - 1)}: n" for n in range(1, 200)) + "} %}",
+)
+_FILLS: Final = {
+    "attributed": ("map", "max", "min", "sort", "sum", "unique", "groupby", "join"),
+    "ends": ("startswith", "endswith"),
+    "codec": ("utf-8", "punycode", "idna", "utf-7", "unicode_escape"),
+    "case": ("upper", "lower", "title", "casefold", "swapcase"),
+    "odd": ("urlize", "striptags", "wordwrap", "pprint", "urlencode", "wordcount", "truncate"),
+}
 
 
 class Grammar:
@@ -118,19 +151,25 @@ class Grammar:
         return prelude + "".join(self._statement(3) for _ in range(pick((1, 2, 4))))
 
     def _statement(self, depth: int) -> str:
-        form = self._random.choice(_STATEMENTS)
+        form = self._random.choice(_FITTING if self._random.random() < 0.3 else _STATEMENTS)
         while "«statement»" in form and depth == 0:
             form = self._random.choice(_STATEMENTS)
         while "«" in form:
             begin, end = form.index("«"), form.index("»")
             kind = form[begin + 1 : end]
-            makers: dict[str, Callable[[int], str]] = {"statement": self._statement, "filter": self._filter}
+            makers: dict[str, Callable[[int], str]] = {
+                "statement": self._statement,
+                "filter": self._filter,
+                "many": lambda left: self._random.choice(_MANY) * self._random.choice((1, 20, 60)),
+            }
+            for name, words in _FILLS.items():
+                makers[name] = lambda left, words=words: self._random.choice(words)  # type: ignore[misc]
             form = (
                 form[:begin]
                 + makers.get(kind, lambda left, kind=kind: self._value(kind, left))(depth - 1)
                 + form[end + 1 :]
             )
-        return form
+        return form.replace("@", str(self._random.choice(_SIZES)))
 
     def _value(self, kind: str, depth: int) -> str:
         pick = self._random.choice
