@@ -41,6 +41,8 @@ class MarkingCodeGenerator(CodeGenerator):
         self._root: int | None = None
         # Nodes whose values variables of the compiled code hold.
         self._known: dict[int, str] = {}
+        # Filters of blocks.
+        self._put_out: set[int] = set()
         self._loops: list[tuple[str, str]] = []
         self._holds: dict[int, tuple[str, str, nodes.Getitem | None]] = {}
         self._generation_bodies: set[int] = set()
@@ -256,6 +258,16 @@ class MarkingCodeGenerator(CodeGenerator):
             self.write("(escape if context.eval_ctx.autoescape else text)(")
         else:
             self.write("escape(" if frame.eval_ctx.autoescape else "text(")
+
+    def visit_FilterBlock(self, node: nodes.FilterBlock, frame: Frame) -> None:  # noqa: N802
+        self._put_out.add(id(node.filter))
+        super().visit_FilterBlock(node, frame)
+
+    def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:  # noqa: N802
+        # Jinja puts out what the filter of a block gives as it is: an ordinary text would be the template's own.
+        self.write("text(" if id(node) in self._put_out else "")
+        super().visit_Filter(node, frame)
+        self.write(")" if id(node) in self._put_out else "")
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         html = frame.eval_ctx.volatile or frame.eval_ctx.autoescape

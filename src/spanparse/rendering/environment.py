@@ -253,7 +253,7 @@ class MarkingEnvironment(ChatEnvironment):
         if loses(owner := getattr(__obj, "__self__", None), result):
             given = [value for name, value in kwargs.items() if name not in ("_loop_vars", "_block_vars")]
             assert isinstance(__context, RenderContext)
-            __context.cursor.lose(__obj.__name__, owner, args, given)
+            __context.cursor.lose(__obj.__name__.removeprefix("marked_"), owner, args, given)
         return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:

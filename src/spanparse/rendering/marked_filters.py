@@ -129,7 +129,7 @@ def _tojson(
 def strftime_now(context: RenderContext, layout: str) -> str:
     """transformers' function: the render's own clock, written as `layout` says."""
     text = calls.strftime_now(context, layout)
-    return text if fields_in(layout) else Marked.whole(text, CLOCK)
+    return text if fields_in(layout) or is_unmarked(layout) else Marked.whole(text, CLOCK)
 
 
 FILTERS: Final[Mapping[str, Function]] = {

@@ -224,5 +224,6 @@ SHAPES: Final = [
     "{% for m in messages %}<|{{ m.role }}|>{% for x in EXPR %}{{ x }};{% endfor %}<|end|>{% endfor %}",
     "{% for m in messages %}<|{{ m.role }}|>{% call(x) twice(EXPR) %}{{ x }}{% endcall %}<|end|>{% endfor %}",
     "{% for m in messages %}<|{{ m.role }}|>{% filter upper %}{{ EXPR }}{% endfilter %}<|end|>{% endfor %}",
+    "{% for m in messages %}<|{{ m.role }}|>{% filter wordwrap(40) %}{{ EXPR }}{% endfilter %}<|end|>{% endfor %}",
     "{% for m in messages %}{% autoescape true %}{{ twice(EXPR) }}{% endautoescape %}<|end|>{% endfor %}",
 ]

@@ -114,6 +114,8 @@ MUTATIONS: Final[dict[str, tuple[Method, str]]] = {
     "visit_Concat": (respelled, "{% set y = x ~ 'zq' %}{{ y }}"),
     "visit_CondExpr": (respelled, "{{ 'zq' if x else 'a' }}"),
     "visit_Const": (respelled, "{{ x | replace('zq', 'a') }}"),
+    "visit_Filter": (respelled, "{{ 'zq' | trim }}"),
+    "visit_FilterBlock": (respelled, "{% filter trim %}zq{% endfilter %}"),
     "visit_For": (respelled, LOOP),
     "visit_Getitem": (respelled, "{{ {'zq': x}['zq'] }}"),
     "visit_If": (respelled, "{% if x %}zq{% endif %}"),
