@@ -13,7 +13,7 @@ from spanparse.errors import (
     TemplateLimit,
     TemplateRefused,
 )
-from spanparse.parse import parse, parse_request, request_of
+from spanparse.parse import explain, parse, parse_request, request_of
 from spanparse.prediction import Prediction, predict, predict_rendering
 from spanparse.provenance import Provenance, Source, trace
 from spanparse.rendering.cursor import Limits
@@ -47,6 +47,7 @@ __all__ = [
     "TemplateRefused",
     "TemplateSource",
     "analyse",
+    "explain",
     "load_source",
     "parse",
     "parse_request",

@@ -1,27 +1,12 @@
-"""Template families: names and turn markers that are known by sight.
-
-A family adds a name and start markers; exactness never depends on it. What is not known by sight is `auto`, whose
-markers are learned from what the template itself writes in front of messages.
-"""
+"""Template families, and beginning-of-sequence texts, that are known by sight. Exactness never depends on a family."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Family(NamedTuple):
-    """A family's name, the markers that start a turn, and the texts that show a template to be of it."""
-
-    name: str
-    starts: frozenset[str]
-    signs: tuple[str, ...]
-
-
-CHATML = Family("chatml", frozenset({"<|im_start|>"}), ("<|im_start|>", "<|im_end|>"))
-HARMONY = Family("harmony", frozenset({"<|start|>"}), ("<|start|>", "<|channel|>", "<|message|>"))
-AUTO = Family("auto", frozenset(), ())
-
+FAMILIES: Final = {"chatml": ("<|im_start|>", "<|im_end|>"), "harmony": ("<|start|>", "<|channel|>", "<|message|>")}
+"""The families that are known by sight, with the texts that show a template to be of one."""
 
 # Beginning-of-sequence texts that templates write by themselves when the caller gives none.
 _BEGINNINGS: Final = (
@@ -44,9 +29,6 @@ def bos_of(text: str, given: str) -> str:
     return text[: begin + len(found)] if found else ""
 
 
-def family_of(template: str) -> Family:
-    """The family of a template's text."""
-    for family in (CHATML, HARMONY):
-        if all(sign in template for sign in family.signs):
-            return family
-    return AUTO
+def family_of(template: str) -> str:
+    """The family of a template's text; `auto` if it is none of those known by sight."""
+    return next((name for name, signs in FAMILIES.items() if all(sign in template for sign in signs)), "auto")

@@ -17,8 +17,9 @@ from spanparse.families import bos_of, family_of
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, NOWHERE, Run, path_text
 from spanparse.nesting import check_request
-from spanparse.ownership.owners import assign_owners
+from spanparse.ownership.owners import Decision, Parties, assign_owners, decisions
 from spanparse.ownership.pieces import Ownership
+from spanparse.ownership.probes import profile_of
 from spanparse.proof import losses_shown, misplaced_runs, transfer
 from spanparse.rendering.cursor import Findings, Limits
 from spanparse.rendering.environment import constants_of
@@ -76,18 +77,34 @@ def parse_request(
     """`parse` for a request that is already put together."""
     check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
+    marked, text, reason, findings, parties = _prepared(template, request, limits, verify)
+    plain = str.__str__(text)
+    said = [*map(said_by, request.messages)]
+    marking = Marking(plain, bos_of(plain, parties.bos), parties.roles, said, bool(request.tools))
+    ownership = assign_owners(plain, text._runs, parties)
+    outside = findings.outside
+    caller = partial(caller_text, plain, marked._runs, outside, parties.roles, partial(constants_of, template.text))
+    doubts = _doubts(text, request, ownership, reason, findings)
+    return assemble(marking, family_of(template.text), ownership, doubts, caller)
+
+
+def explain(template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS) -> list[Decision]:
+    """Why each stretch of the template's own text in the prompt belongs to whom it does, in text order.
+
+    The rules that say it are `spanparse.ownership.rules.RULES`. Raises what `parse` raises.
+    """
+    check_request(request.messages, request.tools, request.kwargs)
+    _, text, _, _, parties = _prepared(template, request, limits.started(), verify=False)
+    return decisions(str.__str__(text), text._runs, parties)
+
+
+def _prepared(
+    template: TemplateSource, request: Request, limits: Limits, verify: bool
+) -> tuple[Marked, Marked, Reason | None, Findings, Parties]:
+    """What `_marked` gives, the text with the generation prompt's origin after the first, and what the rules ask."""
 
     def render(other: Request) -> str:
         return render_plain(template.text, other, name=template.source, limits=limits)
-
-    marked, reason, findings = _marked(template, request, limits, verify, render)
-    text = _mark_generation(marked, template.text, request, findings, render)
-    family = family_of(template.text)
-    plain = str.__str__(text)
-    bos = bos_of(plain, str(request.kwargs.get("bos_token") or ""))
-    roles = [str(message.get("role")) for message in request.messages]
-    said = [*map(said_by, request.messages)]
-    marking = Marking(plain, bos, roles, said, bool(request.tools))
 
     def shown_without(index: int) -> int | None:
         """How many characters of the text a render of the messages before `index` shares with it; None if refused."""
@@ -95,13 +112,14 @@ def parse_request(
             shown = render(replace(request, messages=request.messages[:index], add_generation_prompt=False))
         except TemplateError:
             return None
-        return common_prefix(plain, shown)
+        return common_prefix(str.__str__(text), shown)
 
-    ownership = assign_owners(plain, text._runs, roles, family.starts, bos, shown_without)
-
-    caller = partial(caller_text, plain, marked._runs, findings.outside, roles, partial(constants_of, template.text))
-    doubts = _doubts(text, request, ownership, reason, findings)
-    return assemble(marking, family.name, ownership, doubts, caller)
+    marked, reason, findings = _marked(template, request, limits, verify, render)
+    text = _mark_generation(marked, template.text, request, findings, render)
+    roles = [str(message.get("role")) for message in request.messages]
+    profile = profile_of(template.text, request, limits)
+    parties = Parties(roles, profile, str(request.kwargs.get("bos_token") or ""), shown_without)
+    return marked, text, reason, findings, parties
 
 
 def _marked(

@@ -124,13 +124,9 @@ def test_an_assistant_without_a_marker_begins_where_the_user_ends() -> None:
     [
         "{{ bos_token }}{% for m in messages %}{% if m.role != 'system' %}<|{{ m.role }}|>{% endif %}"
         "{{ m.content + '\n' }}{% endfor %}",
-        "{% set block = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' if messages[0].role == 'system' else '' %}"
-        "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}{{ bos_token + '[INST] ' }}"
-        "{{ (block if loop.first else '') + m.content + ' [/INST]' }}{% else %}{{ ' ' + m.content + ' </s>' }}"
-        "{% endif %}{% endfor %}",
         "{% for m in messages %}{{ ']~b]' + m.role + '\n' + m.content + '[e~[\n' }}{% endfor %}",
     ],
-    ids=["no marker", "a block in the question", "ends in no usual form"],
+    ids=["no marker", "ends in no usual form"],
 )
 def test_what_each_says_is_found_whatever_markers_look_like(template: str) -> None:
     source = TemplateSource("test", template, "0", None, {"bos_token": "<s>"})

@@ -53,7 +53,7 @@ def analyse(
         template.source,
         template.sha256,
         template.variant,
-        family_of(template.text).name,
+        family_of(template.text),
         refusals[0] if refuses_all else None,
         trials.content_as,
         tokens,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spanparse.cli.prompt import Prompt
+    from spanparse.ownership.owners import Decision
     from spanparse.tokens import TokenMap
 
 
@@ -37,6 +38,9 @@ def inspect(
             help="A prompt that is rendered already; - for standard input. Its spans are a guess and never exact.",
         ),
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say of each stretch of the template's own text which rule gave it its owner.")
+    ] = False,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the view as a page that needs no other file.")
     ] = None,
@@ -53,6 +57,8 @@ def inspect(
 
     if as_json and html is not None:
         raise SpanparseError("--json and --html FILE exclude each other")
+    if raw is not None and why:
+        raise SpanparseError("--why asks a template, and --raw FILE has none")
     if raw is not None:
         if messages is not None or tools is not None or no_generation_prompt:
             raise SpanparseError("--raw FILE is a whole prompt: no --messages, --tools or --no-generation-prompt")
@@ -71,12 +77,12 @@ def inspect(
     if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
     if as_json:
-        write_json(_document(prompt, token_map, list_tokens=tokens))
+        write_json({**_document(prompt, token_map, list_tokens=tokens), **(_why(prompt) if why else {})})
     elif html is None:
-        _show(console(), prompt, token_map, why_none, list_tokens=tokens)
+        _show(console(), prompt, token_map, why_none, list_tokens=tokens, why=why)
     else:
         recorded = recording_console()
-        _show(recorded, prompt, token_map, why_none, list_tokens=tokens)
+        _show(recorded, prompt, token_map, why_none, list_tokens=tokens, why=why)
         with replacing(html) as draft:
             draft.write_text(page(recorded), "utf-8")
 
@@ -97,9 +103,9 @@ def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) 
 
 
 def _show(
-    screen: Console, prompt: Prompt, token_map: TokenMap | None, why_none: str | None, *, list_tokens: bool
+    screen: Console, prompt: Prompt, token_map: TokenMap | None, why_none: str | None, *, list_tokens: bool, why: bool
 ) -> None:
-    from spanparse.cli.tables import show_table, span_table, token_table
+    from spanparse.cli.tables import rule_table, show_table, span_table, token_table
     from spanparse.cli.view import prompt_view
 
     rendering = prompt.rendering
@@ -112,8 +118,22 @@ def _show(
     screen.print()
     screen.print(prompt_view(rendering, screen.width if screen.is_terminal else None), soft_wrap=True)
     show_table(screen, span_table(rendering, token_map))
+    if why:
+        show_table(screen, rule_table(rendering, _decisions(prompt)))
     if list_tokens and token_map is not None:
         show_table(screen, token_table(rendering, token_map))
+
+
+def _why(prompt: Prompt) -> dict[str, Any]:
+    from spanparse.cli.inspect_json import decision_json
+
+    return {"template_text": [decision_json(decision) for decision in _decisions(prompt)]}
+
+
+def _decisions(prompt: Prompt) -> list[Decision]:
+    from spanparse.parse import explain
+
+    return explain(prompt.template, prompt.request, limits=prompt.limits)
 
 
 def _count(token_map: TokenMap) -> str:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spanparse.ownership.owners import Decision
     from spanparse.sources import TemplateSource
     from spanparse.spans import MessageSpan, Part, Piece, Reason, Rendering
 
 SCHEMA_VERSION: Final = 1
+OWNERS: Final[Mapping[int, str]] = {-1: "preamble", -2: "generation prompt"}
+"""Owners of text that are no messages."""
 
 
 def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -30,6 +33,12 @@ def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[s
         "barriers": tokens["barriers"] if tokens else _barriers(rendering),
         "tokens": tokens["tokens"] if tokens else None,
     }
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """One stretch of the template's own text with its owner, and the rule that gave it to that."""
+    start, end, owner, rule = decision
+    return {"start": start, "end": end, "owner": OWNERS.get(owner, owner), "rule": rule}
 
 
 def template_json(template: TemplateSource, rendering: Rendering) -> dict[str, str]:

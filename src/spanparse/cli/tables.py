@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from spanparse.cli.inspect_json import OWNERS
 from spanparse.cli.output import printable
 from spanparse.cli.tiles import tiles
 from spanparse.cli.view import ROLE_COLOURS
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from spanparse.ownership.owners import Decision
     from spanparse.spans import Part, Rendering
     from spanparse.tokens import TokenMap
 
 # Every table of ours can be read at this width.
 _NARROWEST: Final = 80
+_MOST_SHOWN: Final = 60
 
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -51,6 +54,16 @@ def cell(text: str) -> Text:
 def span_table(rendering: Rendering, token_map: TokenMap | None) -> Table:
     """A row for every message and part; the tokens of a row are those that begin in its characters."""
     return _SpanTable(token_map).filled(rendering)
+
+
+def rule_table(rendering: Rendering, decisions: Sequence[Decision]) -> Table:
+    """A row for every stretch of the template's own text, with the rule that gave it to its owner."""
+    table = new_table("owner", "characters", "rule", "text", right=("characters",))
+    for start, end, owner, rule in decisions:
+        shown = repr(rendering.text[start:end])
+        shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
+        table.add_row(str(OWNERS.get(owner, owner)), f"{start}–{end}", rule, cell(shown))
+    return table
 
 
 class _SpanTable:

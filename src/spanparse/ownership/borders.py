@@ -1,379 +1,250 @@
-"""Borders between neighbours: whose a name, a header or a trailer is that was written while another was rendered.
-
-Each message owns its own header and trailer, whichever iteration of the template's loop wrote them.
-"""
+"""Rules for neighbours: whose a header or a trailer is that was written while another message was rendered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Final
 
-from spanparse.marks.origin import Origin
-from spanparse.ownership.markers import (
-    Openers,
-    brackets_end,
-    chain_begin,
-    chain_end,
-    closing_header,
-    ending_run,
-    ends_turn,
-    has_words,
-    is_opening,
-    is_turn,
-    last_start,
-    markers_of,
-    names_role,
-    turns_end,
-)
-from spanparse.ownership.segments import PREAMBLE, Segment, changes_of, get_owner, lead_end, split_at
+from spanparse.families import bos_of
+from spanparse.ownership.chunks import begins_with, chunks, find_first, find_last, is_blank, is_marker
+from spanparse.ownership.forms import brackets_in, closes_by_name, header_naming
+from spanparse.ownership.moves import Border, Doubt, Found, Move, Stretch, borders_of
+from spanparse.ownership.segments import PREAMBLE
 
-_BORROWED = frozenset({"name", "id", "tool_call_id", "role", "type"})
+_DECIDE: Final = frozenset({"shared-middle", "closing-head", "introduction", "opening", "render", "name"})
 
 
-def lend_between(text: str, segments: list[Segment]) -> None:
-    """Give what stands inside other messages' texts, and was written on behalf of another, to those.
-
-    That is names and ids (the called tool's name), with the template's words around one that an earlier message has
-    shown already; and the white space with which a template joins texts of a turn when its loop holds the message
-    behind the turn.
-    """
-    latest = -1
-    first: dict[Origin, int] = {}
-    for place in range(1, len(segments) - 1):
-        before, segment, after = segments[place - 1 : place + 2]
-        lender, left, right = segment.owner, before.owner, after.owner
-        if left is not None and left > latest:
-            latest = left
-        if lender is None or left is None or right is None or left < 0:
-            continue
-        if not segment.origin.literal:
-            if segment.origin.path[-1] not in _BORROWED:
-                continue
-            if left == right != lender:
-                segment.owner = left
-            elif 0 <= lender < latest:
-                first = first or {s.origin: at for at, s in reversed([*enumerate(segments)])}
-                if first[segment.origin] < place:
-                    _lend_phrase(segments, place)
-        elif (
-            left <= right < lender
-            and not before.origin.literal
-            and not after.origin.literal
-            and text[segment.start : segment.end].isspace()
-        ):
-            segment.owner = left
+def _to(border: Border, place: int) -> list[Move]:
+    """The moves that make the text of a border end at `place` for the one in front."""
+    moves = [Move(border.start, place, border.before), Move(place, border.middle, border.after)]
+    return [move for move in moves if move.start < move.end]
 
 
-def _lend_phrase(segments: Sequence[Segment], place: int) -> None:
-    """Give the name at `place`, with its owner's words around it, to the later message that it stands inside."""
-    lender = segments[place].owner
-    first, last = place, place + 1
-    while first and segments[first - 1].owner == lender and segments[first - 1].is_own:
-        first -= 1
-    while last < len(segments) and segments[last].owner == lender and segments[last].is_own:
-        last += 1
-    around = segments[first - 1].owner if first else None
-    if around is None or lender is None or around <= lender:
+def beginnings(stretch: Stretch) -> Found:
+    """What a prompt opens with is the preamble's: the caller's beginning of sequence, or what the probes open with."""
+    if not stretch.segments or stretch.segments[0].start:
         return
-    if last < len(segments) and segments[last].owner == around:
-        for segment in segments[first:last]:
-            segment.owner = around
+    end = next(
+        (s.start for s in stretch.segments if not s.origin.literal and s.origin.message is not None),
+        stretch.segments[-1].end,
+    )
+    size = _beginning(stretch.text[:end], stretch)
+    if size:
+        yield Move(0, size, PREAMBLE)
 
 
-def transfer_headers(segments: list[Segment]) -> None:
-    """A turn's header belongs to the first message rendered in the turn.
+def _beginning(text: str, stretch: Stretch) -> int:
+    """How many characters of `text`, which a prompt begins with, begin the sequence."""
+    blank = len(text) - len(text.lstrip())
+    known = stretch.profile.beginning
+    if stretch.bos and text.startswith(stretch.bos, blank):
+        return blank + len(stretch.bos)
+    if known is None:
+        return len(bos_of(text, ""))
+    return blank + len(known) if known and begins_with(text[blank:], known) else 0
 
-    Where a loop writes the header for the message it holds and then puts another message's text first (a system text
-    inside the user's turn), the header goes with that text, and so do tools in it or behind it, which it surrounds.
-    The loop's message must go on behind it: one that has no text of its own keeps what was written for it.
-    """
-    last: dict[int | None, int] = {}
-    seen: set[int] = set()
-    at = 0
-    while at < len(segments):
-        owner = segments[at].owner
-        if owner is None or owner < 0 or owner in seen:
-            at += 1
+
+def first_headers(stretch: Stretch) -> Found:
+    """In front of the first message the lead of its role begins it; a turn in front of that is the preamble's."""
+    for border in borders_of(stretch):
+        if border.before != PREAMBLE or border.after < 0:
             continue
-        seen.add(owner)
-        end = _header_end(segments, at)
-        follower = segments[end] if end < len(segments) else None
-        if (
-            end > at
-            and follower is not None
-            and follower.owner is not None
-            and follower.owner >= 0
-            and follower.owner not in seen
-            # In front of the template's text for another message a bare role is what it writes both messages under.
-            and not (_is_written_for(follower) and any(segment.origin.literal for segment in segments[at:end]))
-        ):
-            last = last or {segment.owner: place for place, segment in enumerate(segments)}
-            if last[owner] > end:
-                for segment in (*segments[at:end], *_tools_behind(segments, end, owner)):
-                    segment.owner = follower.owner
-                seen.add(follower.owner)
-                seen.discard(owner)
-        at = max(end, at + 1)
+        written, outside = border.gap + border.head, len(border.gap)
+        place = _own_begin(border, stretch)
+        if place > outside and not _is_turn(written[outside:place], "" if border.gap else border.tail, stretch):
+            place = outside
+        if place == outside and find_first(border.head.lstrip(), stretch.profile.openers) != 0:
+            # A turn that is opened outside of loops, and not ended there, is the first message's.
+            opened = find_last(border.gap, stretch.profile.openers)
+            place = opened if opened >= 0 and not _ends_turn(border.gap, stretch) else place
+        if place >= 0:
+            yield from _to(border, border.start + len(border.tail) + place)
+        if not place and stretch.profile.beginning is None and any(map(is_marker, chunks(border.gap))):
+            yield Doubt((border.after, border.after))
 
 
-def _header_end(segments: Sequence[Segment], place: int) -> int:
-    """The place behind the template's text, a role and tools that the owner at `place` begins with there."""
-    owner = segments[place].owner
-    end = place
-    while end < len(segments):
-        segment = segments[end]
-        if not (segment.is_frame if segment.owner == owner else segment.is_tools):
-            break
-        end += 1
-    return end
+def _own_begin(border: Border, stretch: Stretch) -> int:
+    """Where in what is written in front of the first message its own begins; -1 if that does not show."""
+    written = border.gap + border.head
+    lead = stretch.profile.leads.get(stretch.roles[border.after], "")
+    if not is_blank(lead):
+        place = written.rfind(lead) if border.says_after else written.find(lead)
+        if place >= 0:
+            return place
+    if len(border.opens) < len(border.head) and _ends_turn(border.gap + border.opens, stretch):
+        return len(border.gap) + len(border.opens)
+    if not border.says_after:
+        return -1
+    if is_blank(border.head) and _ends_turn(written, stretch):
+        return len(written)
+    place = find_last(written, stretch.profile.openers)
+    return 0 if place < 0 and is_blank(border.head) else place
 
 
-def _tools_behind(segments: Sequence[Segment], place: int, owner: int) -> Sequence[Segment]:
-    """What `owner` writes up to the end of a tools block, if there is one between the text at `place` and its own."""
-    begin = place
-    while begin < len(segments) and segments[begin].owner == segments[place].owner:
-        begin += 1
-    end = at = begin
-    while at < len(segments) and segments[at].owner in (owner, None) and not _is_field(segments[at]):
-        at += 1
-        end = at if segments[at - 1].is_tools else end
-    return segments[begin:end]
+def _ends_turn(text: str, stretch: Stretch) -> bool:
+    text = text.rstrip()
+    return any(text.endswith(closer) for closer in stretch.profile.closers)
 
 
-def _is_field(segment: Segment) -> bool:
-    return not segment.origin.literal and not segment.is_tools
+def _is_turn(text: str, before: str, stretch: Stretch) -> bool:
+    """Whether a text is a turn of its own: it begins or ends as one does, or its markers stand nowhere else.
 
-
-def _is_written_for(segment: Segment) -> bool:
-    """Whether it is text that the template wrote while it held a message."""
-    return segment.origin.literal and segment.origin.message is not None
-
-
-def close_shared_turns(segments: list[Segment]) -> None:
-    """What closes a turn belongs to the last message rendered in it.
-
-    Where a loop renders later messages inside the turn of the one that it holds (the results of parallel calls) and
-    then closes the turn, that text is the last one's, as the header is the first one's.
+    Of the turn `before` may be split off, as what all prompts begin with.
     """
-    last = {segment.owner: place for place, segment in enumerate(segments)}
-    seen: set[int | None] = set()
-    for place in range(1, len(segments)):
-        before, owner = segments[place - 1].owner, segments[place].owner
-        seen.add(before)
-        if owner is None or before is None or not 0 <= owner < before or owner not in seen:
+    openers = stretch.profile.openers
+    if _ends_turn(text, stretch) or find_first(text.lstrip(), openers) == 0 or find_first(before, openers) >= 0:
+        return True
+    markers = {chunk for chunk in chunks(before + text) if is_marker(chunk)}
+    return "\0" not in text and bool(markers) and not stretch.profile.later.intersection(markers)
+
+
+def closing_heads(stretch: Stretch) -> Found:
+    """What closes the message before is that one's, though the next one's iteration writes it."""
+    for border in borders_of(stretch):
+        if border.before < 0 or border.after < 0 or not border.opens:
             continue
-        closing = segments[place : last[owner] + 1]
-        # Of a field that is empty nothing goes on there.
-        if all(s.owner == owner and (s.is_own or s.start == s.end) for s in closing):
-            for segment in closing:
-                segment.owner = before
+        role = stretch.roles[border.before]
+        ends = [*stretch.profile.heads, stretch.profile.ends.get(role, "")]
+        if is_blank(border.tail + border.gap):
+            ends += stretch.profile.closers
+        size = brackets_in(border.opens)
+        closing = max((end for end in ends if end and begins_with(border.opens[size:], end)), key=len, default="")
+        if closing and (border.says_after or border.head[size:].strip() != closing.strip()):
+            size += len(closing.rstrip())
+            rest = border.head[size:]
+            size += len(rest) - len(rest.lstrip())
+        if size:
+            yield from _to(border, border.middle + size)
 
 
-def hand_on_headers(
-    text: str, segments: list[Segment], starts: frozenset[str], roles: Sequence[str], unclear: set[int]
-) -> list[Segment]:
-    """Give a header that a template writes at the end of one message's turn to the message that it introduces.
+def outside(stretch: Stretch) -> Found:
+    """Text outside of loops in front of a message that has a lead of its own belongs to the one that it follows."""
+    for border in borders_of(stretch):
+        if not border.gap or (border.before < 0 and border.after < 0):
+            continue
+        if border.after < 0 or border.before == border.after:
+            yield Move(border.start, border.middle, border.before)
+        elif border.tools and "\0" in border.gap:
+            yield from _tools_outside(border, stretch)
+        elif border.before >= 0 and not is_blank(border.head):
+            at = find_last(border.gap, stretch.profile.openers)
+            if at >= 0 and find_first(border.head.lstrip(), stretch.profile.openers) != 0:
+                yield from _to(border, border.start + len(border.tail) + at)
+            else:
+                yield Move(border.start, border.middle, border.before)
 
-    That is text from a start marker on, behind a message's last field, if the next message has no marker of its own, or
-    one that does not name its role while this one does. A marker that names the role of the message that it stands
-    behind, and not of the next, ends that one. Without a marker it is what names the next message's role, or the words
-    behind the end of the turn, if the next message has no words in front of it; an answer's header among other words is
-    not told from them, and goes to `unclear`.
-    """
-    borders = _borders(segments)
-    ends = (*borders, len(segments)) if segments else ()
-    last = {segments[end - 1].owner: end for end in ends}
-    begun = {segments[place].owner: place for place in reversed((0, *borders)) if segments}
-    result: list[Segment] = []
-    openings = markers_of(starts)
+
+def _tools_outside(border: Border, stretch: Stretch) -> Found:
+    """Tools between two messages stand in the first one's turn, unless they stand in front of later messages too."""
+    text, bare = border.tail + border.gap, stretch.profile.bare
+    at = border.gap.find(stretch.profile.block) if stretch.profile.block else -1
+    if at >= 0:
+        yield from _to(border, border.start + len(border.tail) + at)
+    elif bare and text.startswith(bare) and not _ends_turn(text, stretch):
+        yield from _to(border, border.start + len(bare))
+    else:
+        yield Move(border.start, border.middle, border.before)
+
+
+def introductions(stretch: Stretch) -> Found:
+    """A message without a lead of its own is introduced by what stands behind the end of the turn before."""
+    for border in _leadless(stretch):
+        text, skipped = _behind_lead(border, stretch)
+        size = _closed(text, stretch.profile.closers)
+        if size:
+            yield from _to(border, border.start + skipped + size)
+
+
+def _closed(text: str, closers: Iterable[str]) -> int:
+    """How many characters `text` begins with that end turns, white space behind them included."""
     at = 0
-    for place in borders:
-        result += segments[at:place]
-        at = place
-        before, owner = result[-1].owner, segments[place].owner
-        assert before is not None
-        assert owner is not None
-        if (
-            before >= 0
-            and owner >= 0
-            and last[before] == place
-            and result[-1].is_own
-            and not is_header(text, segments[place], openings)
-        ):
-            lead = _lead(text, segments, place)
-            introduced = _is_introduced(text, result[-1], lead, starts, roles[owner])
-            if any(start in lead for start in starts) and not introduced:
-                continue
-            bare = introduced or not has_words(lead)
-            if not _hand_on(text, result, place - begun[before], owner, starts, roles, bare=bare):
-                unclear.update((before, owner))
-    return result + segments[at:]
+    while True:
+        rest = text[at:].lstrip()
+        closing = max((closer for closer in closers if begins_with(rest, closer)), key=len, default="")
+        if not closing:
+            return len(text) - len(rest) if at else 0
+        at = len(text) - len(rest) + len(closing)
 
 
-def _is_introduced(text: str, before: Segment, lead: str, starts: frozenset[str], role: str) -> bool:
-    """Whether `before` ends with a start marker that names the `role` of the next message, whose `lead` has none."""
-    naming = tuple(start for start in starts if names_role(start, role))
-    return text[before.start : before.end].rstrip().endswith(naming) and not any(start in lead for start in naming)
+def openings(stretch: Stretch) -> Found:
+    """A message without a lead of its own is introduced by what messages of other roles begin with."""
+    for border in _leadless(stretch, answers=True):
+        text, skipped = _behind_lead(border, stretch)
+        at = find_first(text, stretch.profile.openers)
+        if at >= 0 and not border.tools:
+            yield from _to(border, border.start + skipped + at)
 
 
-def _borders(segments: Sequence[Segment]) -> list[int]:
-    """The places of segments that have another owner than the one before."""
-    return changes_of([*map(get_owner, segments)])
+def renders(stretch: Stretch) -> Found:
+    """Text outside of loops is the one's in front as far as it stands there without the message behind it."""
+    for border in _leadless(stretch):
+        if border.gap:
+            shown = stretch.shown_without(border.after)
+            if shown is not None and border.middle - len(border.gap) <= shown <= border.middle:
+                yield from _to(border, shown)
 
 
-def _hand_on(
-    text: str,
-    before: list[Segment],
-    count: int,
-    owner: int,
-    starts: frozenset[str],
-    roles: Sequence[str],
-    *,
-    bare: bool,
-) -> bool:
-    """Give the header in the text that `before` closes with, if there is one, to `owner`; False if it is not clear.
+def names(stretch: Stretch) -> Found:
+    """What names the next message's role introduces it, and what closes something by its form ends the one before."""
+    for border in _leadless(stretch):
+        text, skipped = _behind_lead(border, stretch)
+        header = header_naming(text, stretch.roles[border.after])
+        if header is not None:
+            yield from _to(border, border.start + skipped + header)
+        elif closes_by_name(text):
+            yield from _to(border, border.middle)
 
-    The message that `before` closes with begins `count` segments in front of its end. `bare` says that `owner` begins
-    without words.
+
+def doubts(stretch: Stretch) -> Found:
+    """Where nothing tells whose the text in front of a message without a lead is, neither message is exact."""
+    for border in _leadless(stretch):
+        if not is_blank(_behind_lead(border, stretch)[0]):
+            yield Move(border.start, border.middle, border.before)
+            yield Doubt((border.before, border.after))
+    for border in borders_of(stretch):
+        if border.gap:
+            yield Move(border.middle - len(border.gap), border.middle, border.before)
+            if 0 <= border.after != border.before >= 0 and not is_blank(border.gap):
+                yield Doubt((border.before, border.after))
+
+
+def _leadless(stretch: Stretch, *, answers: bool = False) -> list[Border]:
+    """The borders in front of messages that have no lead of their own, and that no rule has decided yet.
+
+    With `answers`, so are those in front of answers that begin with anything but a header.
     """
-    closing, end = before[-1].owner, before[-1].end
-    assert closing is not None
-    first = len(before)
-    while first and before[first - 1].owner == closing and before[first - 1].is_own:
-        first -= 1
-    begin = before[first].start
-    silent = first
-    while (
-        silent and before[silent - 1].owner == closing and (before[silent - 1].is_frame or before[silent - 1].is_tools)
-    ):
-        silent -= 1
-    says_nothing = count <= len(before) - silent
-    if count <= len(before) - first:
-        # Without anything in front, the first marker is the message's own, and so are those joined to it.
-        begin = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=end)
-        begin = max(chain_end(text, begin, end, roles[owner]), begin + 1)
-    border = max((str.rfind(text, start, begin, end) for start in starts), default=-1)
-    if border >= begin:
-        ended = says_nothing and ending_run(text, border, end) < end
-        if not ended and not _names_only(text, border, starts, roles[closing], roles[owner]):
-            before[first:] = split_at(before[first:], chain_begin(text, begin, border, starts), closing, owner)
+    decided = {segment.start for segment in stretch.segments if segment.rule in _DECIDE}
+    return [
+        border
+        for border in borders_of(stretch)
+        if border.before >= 0
+        and border.after >= 0
+        and (border.tail or border.gap)
+        and _is_leadless(border, stretch, answers=answers)
+        and border.start not in decided
+    ]
+
+
+def _is_leadless(border: Border, stretch: Stretch, *, answers: bool) -> bool:
+    role = stretch.roles[border.after]
+    if role in stretch.profile.leading and not border.gap:
+        return False
+    if answers and role == "assistant" and find_first(border.head, stretch.profile.openers) < 0:
         return True
-    if not bare or (says_nothing and ends_turn(text[before[first].start : end])):
-        return True
-    header = _plain_header(text, before[first].start, end, roles[owner])
-    if header is not None:
-        before[first:] = split_at(before[first:], header, closing, owner)
-        return True
-    asked = (roles[closing], roles[owner]) == ("user", "assistant")
-    return not (asked and not says_nothing and has_words(text[begin:end]))
+    if border.says_after:
+        return is_blank(border.head)
+    # Of a message that says nothing all is head: it may be the end of its turn alone.
+    return is_blank(border.head) or any(border.head.strip() == closer for closer in stretch.profile.closers)
 
 
-def _plain_header(text: str, begin: int, end: int, role: str) -> int | None:
-    """Where a header without a start marker begins in what closes [begin, end), None if there is none."""
-    front = max(0, begin - 1)  # a name may go on from there
-    header = closing_header(text[front:end], begin - front, role)
-    return None if header is None else front + header
-
-
-def _names_only(text: str, border: int, starts: frozenset[str], role: str, other: str) -> bool:
-    """Whether the start marker at `border` names `role`, and not `other`."""
-    marker = next(start for start in starts if text.startswith(start, border))
-    return names_role(marker, role) and not names_role(marker, other)
-
-
-def is_header(text: str, segment: Segment, starts: tuple[str, ...]) -> bool:
-    """Whether a text of the template's own begins with a start marker."""
-    return segment.origin.literal and text.startswith(starts, segment.start, segment.end)
-
-
-def _lead(text: str, segments: Sequence[Segment], place: int) -> str:
-    """The template's text in front of the first field of the message at `place`, a role included."""
-    behind = lead_end(segments, place, with_role=True)
-    return text[segments[place].start : segments[behind - 1].end] if behind > place else ""
-
-
-def hand_back_trailers(text: str, segments: list[Segment], starts: frozenset[str], openers: Openers) -> list[Segment]:
-    """Give a trailer that a template writes in front of the next message to the message that it ends.
-
-    That is text in front of the next message's start marker that opens nothing itself, or, without such a marker, the
-    closing brackets and markers that the next message begins with; of one without fields, not the end of its own turn.
-    """
-    result: list[Segment] = []
-    border = at = 0
-    for place in _borders(segments):
-        result += segments[at:place]
-        at = place
-        before, owner = result[-1].owner, segments[place].owner
-        assert before is not None
-        assert owner is not None
-        # Where all of a segment goes back, the next one is what the message begins with.
-        while before >= 0 and 0 <= owner != before and at < len(segments) and segments[at].owner == owner:
-            if segments[at].start >= border:
-                border = _trailer_end(text, segments, at, starts, openers)
-            if segments[at].start >= border:
-                break
-            result += split_at([segments[at]], border, before, owner)
-            at += 1
-            if result[-1].owner == owner:
-                break
-    return result + segments[at:]
-
-
-def _trailer_end(text: str, segments: Sequence[Segment], place: int, starts: frozenset[str], openers: Openers) -> int:
-    """Where the trailer of the message before ends in the template's text that the message at `place` begins with."""
-    owner, begin = segments[place].owner, segments[place].start
-    if is_header(text, segments[place], tuple(starts)):
-        return begin
-    behind = lead_end(segments, place, with_role=False)
-    end = segments[behind - 1].end if behind > place else begin
-    begin = brackets_end(text, begin, end)
-    marker = min((at for start in starts if (at := text.find(start, begin, end)) >= 0), default=None)
-    if marker is not None:
-        return begin if is_opening(text[begin:marker]) else marker
-    has_field = behind < len(segments) and segments[behind].owner == owner
-    closed = openers.closing_run(begin, end, turns=has_field)
-    return end if has_field and closed > begin and text[closed:end].isspace() else closed
-
-
-def leave_default_turn(text: str, segments: list[Segment], starts: frozenset[str]) -> list[Segment]:
-    """Give a turn that a template writes in front of the first message's own, such as a default system text, to nobody.
-
-    That is what the message begins with up to the last end of a turn in front of its first field, or up to the last
-    start marker, if there are words behind another in front of that. A message without fields has an end of its own,
-    and may close with a start marker that introduces the next one; there only words tell, and its role.
-    """
-    place = next((i for i, segment in enumerate(segments) if segment.owner is not None and segment.owner >= 0), None)
-    if place is None:
-        return segments
-    owner, begin = segments[place].owner, segments[place].start
-    assert owner is not None
-    end = place
-    while end < len(segments) and segments[end].owner == owner and (segments[end].is_frame or segments[end].is_tools):
-        # What a template writes for a part of the content, such as a media placeholder, is the message's own.
-        if segments[end].is_of_part:
-            break
-        end += 1
-    border = last_start(text, segments[place:end], starts)
-    if border is not None and not (is_turn(text[begin:border]) and has_words(text[begin:border])):
-        border = None
-    has_field = end < len(segments) and segments[end].owner == owner
-    trailer = _trailer(text, segments, end, owner) if has_field else ""
-    # Of a message without fields the role, if the template builds the header from it, shows where its turn is.
-    own = end if has_field else next((i for i in range(place, end) if not segments[i].origin.literal), place)
-    ends = [turns_end(text, s.start, s.end, trailer) for s in segments[place:own] if s.is_own]
-    border = max((border or 0, *ends))
-    if not border:
-        return segments
-    behind = text[border : segments[end - 1].end]
-    border += len(behind) - len(behind.lstrip())
-    return [*segments[:place], *split_at(segments[place:end], border, PREAMBLE, owner), *segments[end:]]
-
-
-def _trailer(text: str, segments: Sequence[Segment], place: int, owner: int) -> str:
-    """What the template writes behind the last field of the piece of `owner` at `place`."""
-    end = place
-    while end < len(segments) and segments[end].owner == owner:
-        end += 1
-    begin = end
-    while begin > place and segments[begin - 1].is_own:
-        begin -= 1
-    return text[segments[begin - 1].end : segments[end - 1].end]
+def _behind_lead(border: Border, stretch: Stretch) -> tuple[str, int]:
+    """What stands between two messages, without the lead of the first if that says nothing; and where that begins."""
+    text = border.tail + border.gap
+    if border.says_before:
+        return text, 0
+    lead = stretch.profile.leads.get(stretch.roles[border.before], "")
+    at = text.find(lead) + len(lead) if not is_blank(lead) and lead in text else 0
+    if not at:
+        own = find_first(text, stretch.profile.openers)
+        at = own + len(chunks(text[own:])[0]) if own >= 0 else 0
+    return text[at:], at

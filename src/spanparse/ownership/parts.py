@@ -9,7 +9,7 @@ from typing import Any
 
 from spanparse.marks.origin import Origin
 from spanparse.ownership.markers import RESULT_ROLES, ending_run, thought_in
-from spanparse.ownership.segments import Segment, owner_of, split_at
+from spanparse.ownership.segments import Segment, split_at
 from spanparse.spans import REASONING_FIELDS, Part, PartKind
 
 # What templates build headers from.
@@ -46,8 +46,7 @@ def end_apart(
     if says_nothing or any("tool_calls" in segment.origin.path for segment in tail):
         border = ending_run(text, tail[0].start, tail[-1].end) if tail else 0
         if tail and border < tail[-1].end:
-            owner = owner_of(tail)
-            cut = [*segments[:begin], *split_at([*tail], border, owner, owner)]
+            cut = [*segments[:begin], *split_at(tail, [border])]
             return cut, next(place for place, segment in enumerate(cut) if segment.start == border)
     return segments, count
 

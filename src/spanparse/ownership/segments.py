@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, count
 from operator import attrgetter, le, ne
 from typing import Final
 
-from spanparse.marks.origin import Origin
+from spanparse.marks.marked import Runs
+from spanparse.marks.origin import GENERATION, Origin, Run
 
 PREAMBLE: Final = -1
 GENERATION_PROMPT: Final = -2
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`."""
+    """Characters [start, end) of one run, with their owner: a message index, `PREAMBLE` or `GENERATION_PROMPT`.
+
+    `rule` names the rule that gave them to it, if it is not whom they were written for.
+    """
 
     start: int
     end: int
     origin: Origin
     source: int
     owner: int | None
+    rule: str = ""
 
     @property
     def is_tools(self) -> bool:
@@ -49,13 +55,6 @@ class Segment:
 
 get_owner: Final = attrgetter("owner")
 """The owner of a segment."""
-
-
-def owner_of(piece: Sequence[Segment]) -> int:
-    """The owner of a piece: segments of one owner that touch each other, each of which has one."""
-    owner = piece[0].owner
-    assert owner is not None
-    return owner
 
 
 def changes_of(owners: Sequence[int | None]) -> list[int]:
@@ -97,15 +96,35 @@ def lead_end(segments: Sequence[Segment], place: int, *, with_role: bool) -> int
     return len(segments)
 
 
-def split_at(gap: list[Segment], border: int, before: int, after: int) -> list[Segment]:
-    """`gap` cut at `border`: what lies before it is owned by `before`, the rest by `after`."""
+def split_at(segments: Iterable[Segment], borders: Sequence[int]) -> list[Segment]:
+    """`segments` with those cut that any of `borders`, which are sorted, stands in."""
     result = []
-    for segment in gap:
-        if segment.start < border < segment.end:
-            head = Segment(segment.start, border, segment.origin, segment.source, before)
-            tail = Segment(border, segment.end, segment.origin, -1, after)
-            result += [head, tail]
-        else:
-            segment.owner = before if segment.end <= border else after
-            result.append(segment)
+    for segment in segments:
+        for border in borders[bisect_right(borders, segment.start) : bisect_left(borders, segment.end)]:
+            result.append(replace(segment, end=border))
+            segment = replace(segment, start=border, source=-1)
+        result.append(segment)
     return result
+
+
+def is_field(run: Run) -> bool:
+    """Whether a run shows what a message says; one without characters may be given to another message."""
+    start, end, (path, literal, message), _ = run
+    return not literal and message is not None and start < end and path[-1] != "role"
+
+
+def first_owners(runs: Runs) -> list[int | None]:
+    """The owners that runs show by themselves.
+
+    What stands inside the text that the template writes for one message, such as a variable, is that message's too.
+    """
+    owners = [GENERATION_PROMPT if run[2] is GENERATION else run[2][2] for run in runs]
+    for begin, end in gaps(owners):
+        owner = owners[begin - 1] if begin else None
+        if owner is None or end == len(owners) or owners[end] != owner:
+            continue
+        if all(
+            literal and not (path and path[0] == "tools") for _, _, (path, literal, _), _ in runs[begin - 1 : end + 1]
+        ):
+            owners[begin:end] = [owner] * (end - begin)
+    return owners

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from spanparse.marks.marked import Runs
-from spanparse.marks.origin import Run
 from spanparse.ownership.pieces import Begin, begins_of
-from spanparse.ownership.segments import Segment
+from spanparse.ownership.segments import Segment, is_field
 
 _Key = tuple[object, ...]
 _new: Final = tuple.__new__
@@ -41,7 +40,7 @@ class Stretches:
         changes: Sequence[int],
         roles: Sequence[str],
         openings: tuple[str, ...],
-        settle: Callable[[list[Segment]], tuple[list[Segment], bool]],
+        settle: Callable[[list[Segment]], tuple[Sequence[Segment], bool]],
     ) -> None:
         self._text = text
         self._runs = runs
@@ -58,7 +57,7 @@ class Stretches:
         text, runs, owners, openings, inside = self._text, self._runs, self._owners, self._openings, self._reached_over
         begins: list[Begin] = []
         behind = 0
-        if owners and owners[0] is not None:
+        if owners and owners[0] is not None and is_field(runs[0]):
             begins.append(Begin(0, 0, owners[0]))
         elif owners:
             behind = self._settled(begins, 0, 0)
@@ -77,14 +76,14 @@ class Stretches:
     def _settled(self, begins: list[Begin], first: int, last: int) -> int:
         """Settles the stretch that the runs at `first` and `last` stand in; gives the place of the field behind it."""
         runs, owners, inside = self._runs, self._owners, self._reached_over
-        while first and (inside[first] or not _is_field(runs[first])):
+        while first and (inside[first] or not is_field(runs[first])):
             first -= 1
-        while last < len(runs) and (inside[last] or not _is_field(runs[last])):
+        while last < len(runs) and (inside[last] or not is_field(runs[last])):
             last += 1
         while begins and begins[-1][1] > first:
             begins.pop()
         owner = owners[first]
-        at_an_end = last == len(runs) or (not first and (inside[0] or not _is_field(runs[0])))
+        at_an_end = last == len(runs) or (not first and (inside[0] or not is_field(runs[0])))
         if owner is None or at_an_end or last - first > _LONG:
             found, _ = self._found(first, last)
             if begins and (begins[-1].owner == found[0].owner or begins[-1].place == first):
@@ -161,9 +160,3 @@ def _reached_over(owners: Sequence[int | None], changes: Sequence[int]) -> bytea
 def _goes_on(char: str) -> bool | str:
     """Whether a word may go on behind a character; a tag may behind the one that opens it."""
     return char if char == "<" else char == "_" or char.isalnum()
-
-
-def _is_field(run: Run) -> bool:
-    """Whether a run shows what a message says; one without characters may be given to another message."""
-    start, end, (path, literal, message), _ = run
-    return not literal and message is not None and start < end and path[-1] != "role"

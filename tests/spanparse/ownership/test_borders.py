@@ -89,6 +89,7 @@ OUTPUTS = (
     "{% set ns.open = true %}"
     "{% else %}{{ '<｜tool▁outputs▁end｜>' if ns.open else '<｜' + m.role + '｜>' }}{% set ns.open = false %}"
     "{{ m.content }}{{ '<｜end▁of▁sentence｜>' if m.role == 'assistant' }}{% endif %}{% endfor %}"
+    "{{ '<｜tool▁outputs▁end｜>' if ns.open }}"
 )
 
 
@@ -142,12 +143,12 @@ def test_an_end_of_turn_that_a_tool_quotes_closes_no_default_turn() -> None:
     assert owners(template, CHAT[:1], tools=tools) == [(0, '[TOOLS][{"name": "</s><|im_end|>"}][/TOOLS][INST]hi')]
 
 
-def test_a_marker_that_names_the_role_of_the_text_before_it_ends_that_text() -> None:
+def test_whose_a_marker_between_two_texts_is_is_not_clear_whatever_role_it_names() -> None:
     template = (
         "{% for m in messages %}{{ m.content }}"
         "{{ '<|x_User|>' if m.role == 'user' else '<|x_Assistant|>' }}{% endfor %}"
     )
-    assert owners(template, CHAT) == [(0, "hi<|x_User|>"), (1, "yes<|x_Assistant|>"), (2, "so<|x_User|>")]
+    assert [message.reason for message in render(template, CHAT).messages] == [Reason("owner-unclear")] * 3
 
 
 def test_a_default_turn_in_front_of_a_role_that_says_nothing_is_nobodys() -> None:
@@ -181,14 +182,14 @@ def test_a_turn_that_is_closed_outside_all_loops_introduces_no_message() -> None
     ]
 
 
-def test_a_header_outside_all_loops_in_front_of_plain_words_is_the_messages() -> None:
+def test_what_is_opened_outside_all_loops_in_front_of_words_that_each_message_begins_with_is_nobodys() -> None:
     template = (
         "<s><start_of_turn>user\n{% for m in messages %}{{ 'You are asked: ' + m.content }}{% endfor %}"
         "<end_of_turn>\n<start_of_turn>model"
     )
     assert owners(template, CHAT[:1])[:2] == [
-        ("-", "<s>"),
-        (0, "<start_of_turn>user\nYou are asked: hi<end_of_turn>\n<start_of_turn>model"),
+        ("-", "<s><start_of_turn>user\n"),
+        (0, "You are asked: hi<end_of_turn>\n<start_of_turn>model"),
     ]
 
 
@@ -223,7 +224,6 @@ def asked(ask: str, answer: str) -> str:
         ("<user> ", " ", "<assistant><actual_response>"),
         ("### Instruction:\n", "\n", "### Response:"),
         ("<human>", "</human>\n", "<ai>"),
-        ("### A\n", "<|end_of_text|>", "<|begin_of_text|>### B\n"),
     ],
 )
 def test_words_behind_a_question_that_name_the_assistant_are_the_answers_header(
@@ -260,7 +260,7 @@ def test_white_space_that_joins_the_texts_of_a_turn_is_the_turns() -> None:
         {"role": "user", "content": [{"type": "text", "text": "three"}]},
         CHAT[1],
     ]
-    assert owners(template, several) == [(0, "[INST]one\n\ntwo\n\n"), (1, "three[/INST]"), (2, "yes")]
+    assert owners(template, several) == [(0, "[INST]one\n\ntwo"), (1, "\n\nthree[/INST]"), (2, "yes")]
 
 
 def test_what_closes_the_tools_in_front_of_a_question_that_says_nothing_is_clear() -> None:
@@ -430,10 +430,10 @@ def test_a_turn_that_is_closed_again_is_not_handed_on_whatever_stands_in_front_o
 
 def test_white_space_in_front_of_what_closes_a_turn_is_closed_with_it() -> None:
     template = (
-        "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}{% else %}{{ '\n\n' }}{{ '[/INST]' }}"
-        "{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+        "{% for m in messages %}{% if not loop.first %}{{ '\n\n' }}{{ '<|end|>' }}{% endif %}<|{{ m.role }}|>"
+        "{{ m.content }}{% endfor %}"
     )
-    assert owners(template, CHAT[:2]) == [(0, "[INST]hi\n\n[/INST]"), (1, "yes</s>")]
+    assert owners(template, CHAT[:2]) == [(0, "<|user|>hi\n\n<|end|>"), (1, "<|assistant|>yes")]
 
 
 @pytest.mark.parametrize("block", ["[SETTINGS]{}[/SETTINGS]", "[TOOLS]{{ tools | tojson }}[/TOOLS]"])
@@ -463,18 +463,14 @@ def test_tools_written_out_beforehand_are_in_the_header_of_the_turn_that_shows_t
     ]
 
 
-def test_a_system_block_that_was_set_aside_and_put_into_a_question_begins_its_turn() -> None:
+def test_whose_the_words_are_that_were_set_aside_with_a_system_text_is_not_clear() -> None:
     template = (
         "{% set block = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}{% for m in messages[1:] %}"
         "{% if loop.first %}{% set said = block + m.content %}{% else %}{% set said = m.content %}{% endif %}"
         "{{ '[INST] ' + said + ' [/INST]' if m.role == 'user' else said + '</s>' }}{% endfor %}"
     )
-    assert owners(template, [{"role": "system", "content": "be"}, *CHAT]) == [
-        (0, "[INST] <<SYS>>\nbe\n<</SYS>>\n\n"),
-        (1, "hi [/INST]"),
-        (2, "yes</s>"),
-        (3, "[INST] so [/INST]"),
-    ]
+    reasons = [m.reason for m in render(template, [{"role": "system", "content": "be"}, *CHAT]).messages]
+    assert reasons == [Reason("owner-unclear"), Reason("owner-unclear"), None, None]
 
 
 def test_what_closes_a_system_block_is_its_own_with_the_white_space_behind_it() -> None:
@@ -507,7 +503,7 @@ def test_white_space_that_iterations_leave_in_front_of_the_beginning_of_the_sequ
     assert rendering.messages[0].pieces[0].start == 12
 
 
-def test_a_marker_that_names_the_next_role_is_its_header_though_that_has_a_marker_of_its_own() -> None:
+def test_what_stands_in_front_of_a_message_with_a_marker_of_its_own_is_the_one_s_before() -> None:
     template = (
         "{% for m in messages %}{% if m.role == 'tool' %}<tool_response>{{ m.content }}</tool_response>"
         "{% else %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls is defined %}<|observation|>{% endif %}{% endif %}"
@@ -515,8 +511,8 @@ def test_a_marker_that_names_the_next_role_is_its_header_though_that_has_a_marke
     )
     assert owners(template, CALLS[:3]) == [
         (0, "<|user|>hi"),
-        (1, "<|assistant|>"),
-        (2, "<|observation|><tool_response>4</tool_response>"),
+        (1, "<|assistant|><|observation|>"),
+        (2, "<tool_response>4</tool_response>"),
     ]
 
 
@@ -526,12 +522,6 @@ def test_a_tag_of_the_assistant_s_name_is_the_answer_s_header_whatever_stands_ar
         "{% endif %}{% endfor %}"
     )
     assert owners(template, CHAT) == [(0, "<_user>hi"), (1, "<_bot>yes<_end>"), (2, "<_user>so<_bot>")]
-
-
-def test_markers_that_stand_behind_the_first_question_alone_end_it() -> None:
-    template = "{% for m in messages %}{{ m.content }}<|hy_{{ 'User' if m.role == 'user' else 'Bot' }}|>{% endfor %}"
-    two = [CHAT[0], CHAT[2], CHAT[1]]
-    assert owners(template, two) == [(0, "hi<|hy_User|>"), (1, "so<|hy_User|>"), (2, "yes<|hy_Bot|>")]
 
 
 def test_what_closes_a_turn_is_the_last_message_s_also_if_an_empty_text_stands_in_front_of_it() -> None:
@@ -547,7 +537,7 @@ def test_what_closes_a_turn_is_the_last_message_s_also_if_an_empty_text_stands_i
     ("before", "behind"), [("<|im_start|>", "\n"), ("<|", "|>"), ("[", "]"), ("<turn|", ">"), ("### ", ":\n")]
 )
 @pytest.mark.parametrize("role", ["loop.nextitem.role", "messages[loop.index].role"])
-def test_a_header_with_the_next_messages_role_at_the_end_of_a_turn_is_the_next_ones(
+def test_whose_a_header_with_the_next_message_s_role_at_the_end_of_a_turn_is_is_not_clear(
     before: str, behind: str, role: str
 ) -> None:
     template = (
@@ -556,20 +546,14 @@ def test_a_header_with_the_next_messages_role_at_the_end_of_a_turn_is_the_next_o
     )
     for name, text in (("BEFORE", before), ("BEHIND", behind), ("ROLE", role)):
         template = template.replace(name, text)
-    assert owners(template, CHAT) == [
-        (index, f"{before}{m['role']}{behind}{m['content']}<|im_end|>\n") for index, m in enumerate(CHAT)
-    ]
+    assert {message.reason for message in render(template, CHAT).messages} == {Reason("owner-unclear")}
 
 
 @pytest.mark.parametrize(("before", "behind"), [("</", ">"), ("[/", "]"), ("<|end_", "|>")])
 @pytest.mark.parametrize("role", ["loop.previtem.role", "messages[loop.index0 - 1].role"])
-def test_a_closer_with_the_role_of_the_message_before_is_that_messages(before: str, behind: str, role: str) -> None:
+def test_whose_a_closer_with_the_role_of_the_one_before_is_is_not_clear(before: str, behind: str, role: str) -> None:
     template = (
         "{% for m in messages %}{% if not loop.first %}" + before + "{{ ROLE }}" + behind + "{% endif %}"
         "<{{ m.role }}>{{ m.content }}{% endfor %}"
     ).replace("ROLE", role)
-    found = owners(template, CHAT)
-    assert found == [
-        (index, f"<{m['role']}>{m['content']}" + (f"{before}{m['role']}{behind}" if index < 2 else ""))
-        for index, m in enumerate(CHAT)
-    ]
+    assert {message.reason for message in render(template, CHAT).messages} == {Reason("owner-unclear")}
