@@ -64,18 +64,10 @@ def _closes_something(text: str, start: int, closing: re.Match[str]) -> bool:
     return is_closing(opening) or _name(opening) != name or bool(_THOUGHT.match(opening))
 
 
-def turns_end(text: str, start: int, end: int, trailer: str) -> int:
-    """Where the last marker in [start, end) ends that closes a turn, 0 if there is none.
-
-    It does so by its name, or `trailer` begins with it.
-    """
-    own = CONTROL.match(trailer.lstrip())
-    ends = [
-        found.end()
-        for found in _CLOSING.finditer(text, start, end)
-        if (own and found[0] == own[0]) or (is_closing(found[0]) and not _name(found[0]))
-    ]
-    return ends[-1] if ends else 0
+def turns_end(text: str, start: int, end: int) -> int:
+    """Where the last marker in [start, end) ends that closes a turn by its name, 0 if there is none."""
+    closing = (found for found in _CLOSING.finditer(text, start, end) if is_closing(found[0]) and not _name(found[0]))
+    return max((found.end() for found in closing), default=0)
 
 
 def has_marker(text: str, start: int, end: int) -> bool:

@@ -143,7 +143,7 @@ def _ends_turn(text: str, piece: Sequence[Segment]) -> bool:
     end = len(piece)
     while end and piece[end - 1].is_own:
         end -= 1
-    return any(turns_end(text, segment.start, segment.end, "") for segment in piece[end:])
+    return any(turns_end(text, segment.start, segment.end) for segment in piece[end:])
 
 
 def _goes_on(text: str, piece: Sequence[Segment]) -> bool:

@@ -457,3 +457,16 @@ def test_the_json_of_a_reason_keeps_its_kind_and_adds_what_else_is_known() -> No
     told = message_json(replace(span, reason=Reason("owner-unclear")))
     assert told["reason"] == "owner-unclear"
     assert "reason_detail" not in told
+
+
+def test_why_names_the_rule_of_each_stretch_of_the_template_s_own_text(cli: Run) -> None:
+    found = cli(*CHATML, "--why", "--json").json
+    stretches = found["template_text"]
+    assert {stretch["rule"] for stretch in stretches} <= {"written-for", "first-header", "outside", "generation-prompt"}
+    assert stretches[-1]["owner"] == "generation prompt"
+    assert found["text"][stretches[0]["start"] : stretches[0]["end"]].startswith("<|im_start|>")
+    assert "first-header" in cli(*CHATML, "--why").out
+
+
+def test_why_asks_for_a_template(cli: Run) -> None:
+    assert "--why" in cli("inspect", "chatml", "--raw", "-", "--why").error
