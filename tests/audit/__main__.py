@@ -19,7 +19,7 @@ from tests.audit.case import Case
 from tests.audit.corpus import Template, bundled, elsewhere, first_by_hash, published, sample
 from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.matrix import write_matrix
-from tests.audit.report import Counts, count, rows, write_findings
+from tests.audit.report import Counts, count, rows, uses, write_findings
 from tests.audit.runner import run
 from tests.audit.shapes import LONG, conversation, drawn_shapes
 from tests.audit.verdict import Verdict
@@ -60,6 +60,10 @@ def main() -> int:
     hidden = [verdict for verdict in verdicts if verdict.template in held_out]
     console = Console()
     console.print(_table({"elsewhere" if options.templates else "tune": count(listed), "held out": count(hidden)}))
+    table = Table("rule", "pairs", "templates", show_edge=False)
+    for rule, pairs, used in uses(verdicts):
+        table.add_row(rule, f"{pairs:,}", f"{used:,}")
+    console.print(table)
     console.print(f"{write_findings(listed, _FINDINGS)} pairs that are not held out are listed in {_FINDINGS}")
     if options.write:
         write_matrix(verdicts, {template.name: template for template in templates}, options.write)

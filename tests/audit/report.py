@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from tests.audit.verdict import Verdict
 
+from spanparse.ownership.rules import RULES
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -59,6 +61,25 @@ def count(verdicts: Iterable[Verdict]) -> Counts:
     return Counts(rendered, exact, not_exact, wrong, checks, refused, renamed)
 
 
+class Use(NamedTuple):
+    """How many pairs with a generation prompt, and how many templates, a rule for owners decides something in."""
+
+    rule: str
+    pairs: int
+    templates: int
+
+
+def uses(verdicts: Iterable[Verdict]) -> list[Use]:
+    """Each rule in the order in which they are applied, also those that decide nothing."""
+    pairs: Counter[str] = Counter()
+    templates: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        pairs.update(verdict.rules)
+        for rule in verdict.rules:
+            templates.setdefault(rule, set()).add(verdict.template)
+    return [Use(rule.id, pairs[rule.id], len(templates.get(rule.id, ()))) for rule in RULES]
+
+
 class Row(NamedTuple):
     """A line of the table of counts: a number for each part, and its share of those that it is counted among."""
 
@@ -96,6 +117,10 @@ def write_findings(verdicts: Sequence[Verdict], path: Path) -> int:
     found = [v for v in verdicts if v.faults or v.outcome in ("inexact", "refused")]
     with path.open("w", encoding="utf-8") as file:
         for verdict in found:
-            line = {**verdict._asdict(), "faults": [fault._asdict() for fault in verdict.faults]}
+            line = {
+                **verdict._asdict(),
+                "rules": sorted(verdict.rules),
+                "faults": [fault._asdict() for fault in verdict.faults],
+            }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return len(found)

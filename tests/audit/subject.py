@@ -9,7 +9,7 @@ from tests.audit.corpus import Template
 from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.plain import CLOCK
 
-from spanparse import Rendering, TemplateSource, parse
+from spanparse import Rendering, TemplateSource, explain, parse, request_of
 
 
 def source_of(template: Template) -> TemplateSource:
@@ -28,3 +28,16 @@ def parse_case(source: TemplateSource, case: Case, generation: bool) -> Renderin
         add_generation_prompt=generation,
         clock=CLOCK,
     )
+
+
+def rules_of(source: TemplateSource, case: Case, generation: bool) -> frozenset[str]:
+    """The rules that decide an owner in the rendering of a case."""
+    request = request_of(
+        source,
+        case.messages,
+        tools=case.conversation.tools,
+        kwargs=case.kwargs,
+        add_generation_prompt=generation,
+        clock=CLOCK,
+    )
+    return frozenset(decision.rule for decision in explain(source, request))

@@ -13,7 +13,7 @@ from tests.audit.kwargs import SPECIAL_TOKENS, settings
 from tests.audit.oracle import Fault, View, faults_of
 from tests.audit.renaming import Renaming, check_renamed
 from tests.audit.shapes import conversation, is_drawn
-from tests.audit.subject import parse_case, source_of
+from tests.audit.subject import parse_case, rules_of, source_of
 
 from spanparse import TemplateError
 
@@ -30,7 +30,8 @@ class Verdict(NamedTuple):
     """What came of a pair.
 
     `reason` is that of the inexact or refused, `faults` are what the oracle found wrong. `renamed` is what became of it
-    under other names for its control tokens; None if that was not asked, as it is of exact renderings alone.
+    under other names for its control tokens; None if that was not asked, as it is of exact renderings alone. `rules`
+    are those that decide an owner in it; without a generation prompt they are not asked for.
     """
 
     template: str
@@ -41,6 +42,7 @@ class Verdict(NamedTuple):
     reason: str | None
     faults: tuple[Fault, ...]
     renamed: Renaming | None = None
+    rules: frozenset[str] = frozenset()
 
 
 def judge_template(template: Template, shapes: Sequence[str]) -> list[Verdict]:
@@ -56,7 +58,9 @@ def judge_template(template: Template, shapes: Sequence[str]) -> list[Verdict]:
             for generation in (True, False):
                 outcome, reason, faults, renamed = _judge(template, case, generation, number)
                 pair = (template.name, shape, setting, generation)
-                verdicts.append(Verdict(*pair, outcome, reason, tuple(faults), renamed))
+                asked = generation and outcome in ("exact", "inexact")
+                rules = rules_of(source_of(template), case, generation) if asked else frozenset()
+                verdicts.append(Verdict(*pair, outcome, reason, tuple(faults), renamed, rules))
     return verdicts
 
 
