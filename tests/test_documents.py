@@ -69,8 +69,8 @@ def test_a_document_shows_what_the_command_prints(
         at = actual.index(piece.strip("\n"), at) + len(piece.strip("\n"))
 
 
-def test_the_tests_that_the_developers_guide_names_are_there() -> None:
-    named = re.findall(r"`(tests/[\w/.]+)`", (REPOSITORY / "docs" / "developing.md").read_text("utf-8"))
+def test_the_files_that_the_developers_guide_names_are_there() -> None:
+    named = re.findall(r"`((?:tests|src)/[\w/.]+)`", (REPOSITORY / "docs" / "developing.md").read_text("utf-8"))
     assert named
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
 
