@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spanparse.ownership import borders, shared
 from spanparse.ownership.moves import Doubt, Found, Move, Stretch
+from spanparse.ownership.segments import PREAMBLE, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,12 @@ def settled(stretch: Stretch) -> tuple[Stretch, set[int]]:
         moves = [move for move in found if isinstance(move, Move)]
         if moves:
             stretch = stretch.applied(moves, rule.id)
-    return stretch, unclear
+    segments: list[Segment] = []
+    for segment in stretch.segments:
+        # A text of nobody's without characters goes with what it follows.
+        known = segment.owner is not None
+        segments.append(segment if known else replace(segment, owner=segments[-1].owner if segments else PREAMBLE))
+    return replace(stretch, segments=segments), unclear
 
 
 def guide() -> str:
