@@ -145,7 +145,18 @@ def _heads(samples: Sequence[Sample]) -> frozenset[str]:
         # A first message has that in front of it where a default turn is closed so.
         if not any(text[: len(text) - len(lead)].strip() == rest.strip() for text in first):
             found.add(rest)
-    return frozenset(found)
+    return frozenset(found | _ends_of_all(samples))
+
+
+def _ends_of_all(samples: Sequence[Sample]) -> set[str]:
+    """What each prompt ends with, whoever spoke last, if all messages but the first begin with it."""
+    ends = {(s.tail + s.gap).strip() for s in samples if s.before and s.after is None}
+    later = [s for s in samples if s.before and s.after and is_blank(s.tail + s.gap)]
+    end = min(ends, default="")
+    closes = len({s.after for s in later}) > 1 and all(
+        begins_with(s.head.lstrip(), end) and s.head.strip() != end for s in later
+    )
+    return {end} if len(ends) == 1 and closes else set()
 
 
 def _ends(samples: Sequence[Sample]) -> dict[str, str]:
