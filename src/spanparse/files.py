@@ -7,14 +7,12 @@ import os
 import secrets
 import select
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from spanparse.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CHUNK_BYTES: Final = 1 << 20
 _SILENCE_SECONDS: Final = 10.0

@@ -11,14 +11,12 @@ import errno
 import mmap
 import os
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, final
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self, final
 
 from spanparse.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-    from types import TracebackType
 
 MAGIC: Final = b"GGUF"
 

@@ -1,9 +1,10 @@
-"""How far two prompts begin alike."""
+"""How far two prompts begin alike, and what lies between ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
 
 from spanparse.spans import Piece
 
@@ -33,3 +34,16 @@ def shared_ranges(one: Sequence[Piece], other: Sequence[Piece], end: int) -> int
         return end
     mine, theirs = differing
     return min(end, mine.start, theirs.start) if mine.start != theirs.start else min(end, mine.end, theirs.end)
+
+
+def gaps(taken: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
+    """What of [begin, end) lies in none of the ranges `taken`, which are sorted and disjoint."""
+    at = begin
+    for piece in islice(taken, max(0, bisect_left(taken, (begin,)) - 1), None):
+        if piece.start >= end:
+            break
+        if piece.start > at:
+            yield Piece(at, piece.start)
+        at = max(at, piece.end)
+    if end > at:
+        yield Piece(at, end)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from spanparse.errors import SourceError
 from spanparse.files import read_bounded, read_file
 from spanparse.gguf_header import MAGIC, GgufHeader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from importlib.resources.abc import Traversable
 
 _GGUF_TEMPLATE: Final = "tokenizer.chat_template"
 _GGUF_TOKENS: Final = "tokenizer.ggml.tokens"

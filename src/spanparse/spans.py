@@ -11,53 +11,17 @@ from typing import Final, Literal, NamedTuple
 
 from spanparse.deferred import Deferred
 
-PartKind = Literal[
-    "header",
-    "reasoning",
-    "content",
-    "tool_call",
-    "name",
-    "arguments",
-    "tool_result",
-    "field",
-    "media",
-    "tools",
-    "tool",
-    "delimiter",
-    "trailer",
-    "bos",
-    "default_text",
-]
+_FieldKind = Literal["reasoning", "content", "tool_call", "name", "arguments", "tool_result", "field", "media"]
+_TemplateKind = Literal["header", "delimiter", "trailer", "bos", "default_text"]
+PartKind = Literal[_FieldKind, "tools", "tool", _TemplateKind]
 
-BarrierKind = Literal[
-    "system_end",
-    "system_start",
-    "developer_start",
-    "user_start",
-    "assistant_start",
-    "tool_start",
-    "generation_prompt",
-    "preamble",
-]
+_RoleStart = Literal["system_start", "developer_start", "user_start", "assistant_start", "tool_start"]
+BarrierKind = Literal["system_end", _RoleStart, "generation_prompt", "preamble"]
 
 ReasonKind = Literal["render-differs", "owner-unclear", "origin-lost", "origin-mismatch", "raw-text"]
-NoteKind = Literal[
-    "merged",
-    "dropped",
-    "hoisted",
-    "moved",
-    "repeated",
-    "trimmed",
-    "shortened",
-    "transformed",
-    "quotes-marker",
-    "looks-like-token",
-    "role-again",
-    "role-late",
-    "no-call",
-    "no-end",
-    "no-marker",
-]
+_Deed = Literal["merged", "dropped", "hoisted", "moved", "repeated", "trimmed", "shortened", "transformed"]
+_Doubt = Literal["quotes-marker", "looks-like-token", "role-again", "role-late", "no-call", "no-end", "no-marker"]
+NoteKind = Literal[_Deed, _Doubt]
 
 ROLE_STARTS: Final[Mapping[str, BarrierKind]] = {
     "system": "system_start",

@@ -11,7 +11,8 @@ from spanparse.analysis.findings import GenerationPrompt, RoleMarkers
 from spanparse.analysis.probes import CALLS, KEYS, ONE_USER, ORDINARY, WITH_SYSTEM, anonymous
 from spanparse.analysis.trials import Trials
 from spanparse.ownership.markers import thought_in
-from spanparse.spans import LEADING_ROLES, MessageSpan, Note, Part, Piece, Rendering
+from spanparse.shared import gaps
+from spanparse.spans import LEADING_ROLES, MessageSpan, Note, Part, Rendering
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _FIELDS: Final = frozenset({"content", "tool_result", "reasoning", "media"})
@@ -135,10 +136,8 @@ def control_tokens(renderings: Iterable[Rendering]) -> tuple[str, ...]:
     """What looks like a control token in the template's own text, sorted."""
     found: set[str] = set()
     for rendering in renderings:
-        at = 0
-        for piece in (*rendering.caller_text, Piece(len(rendering.text), len(rendering.text))):
-            found.update(CONTROL.findall(rendering.text, at, piece.start))
-            at = piece.end
+        for start, end in gaps(rendering.caller_text, 0, len(rendering.text)):
+            found.update(CONTROL.findall(rendering.text, start, end))
     return tuple(sorted(found))
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from rich.console import Console
+from rich.markup import escape
+
+from spanparse.analysis import Analysis, Effect, Habit, Reasoning, ToolCalls, ToolsBlock, Variable, to_json
+from spanparse.analysis import analyse as analyse_template
 from spanparse.cli import options
 from spanparse.cli.output import console, print_line, printable, write_json
 from spanparse.cli.tables import cell, new_table, show_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rich.console import Console
-
-    from spanparse.analysis import Analysis, Effect, Habit, Reasoning, ToolCalls, ToolsBlock, Variable
 
 _LONGEST = 160
 _MOST_SHAPES = 2
@@ -30,8 +28,6 @@ def analyse(
 
     Found by trying small conversations on it, so that none is needed.
     """
-    from spanparse.analysis import analyse as analyse_template
-    from spanparse.analysis import to_json
     from spanparse.cli.prompt import limits_for, load_template
     from spanparse.conversation import parse_settings
 
@@ -220,6 +216,4 @@ def _value(value: object) -> str:
 
 def _cell_lines(text: str) -> str:
     """Foreign text of several lines in a table; neither markup nor control characters in it act."""
-    from rich.markup import escape
-
     return "\n".join(escape(printable(line)) for line in text.split("\n"))

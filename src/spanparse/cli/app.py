@@ -42,11 +42,5 @@ def _common(
     """Exit codes: 0 fine, 1 findings, 2 could not run."""
 
 
-app.command()(inspect)
-app.command()(predict)
-app.command()(analyse)
-app.command()(plan)
-app.command()(simulate)
-app.command()(model)
-app.command()(run)
-app.command()(demo)
+for command in (inspect, predict, analyse, plan, simulate, model, run, demo):
+    app.command()(command)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from rich.text import Text
 
+from spanparse.cli.comparison import time_to_first_token
 from spanparse.cli.output import error_line, printable_lines
 from spanparse.cli.tables import cell
 from spanparse.errors import SpanparseError
@@ -157,8 +158,6 @@ class Chat:
 
 def stats_line(completion: Completion) -> str:
     """What an answer cost, in one line."""
-    from spanparse.cli.comparison import time_to_first_token
-
     report = completion.report
     seconds = report.to_json()["seconds"]
     generated, decode = len(completion.output_ids), report.seconds.decode

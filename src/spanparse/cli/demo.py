@@ -9,8 +9,10 @@ import typer
 from rich.table import Table
 
 from spanparse.cli import options
+from spanparse.cli.comparison import compare, requests_of
 from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.tables import new_table, show_table
+from spanparse.sources import bundled_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +34,7 @@ def demo(as_json: options.Json = False) -> None:
 
     require_runtime("demo", "running a model")
     from planner import POLICIES
-    from spanparse.cli.comparison import compare, requests_of
     from spanparse.conversation import load_conversation
-    from spanparse.sources import bundled_data
 
     folder = bundled_data("conversations", in_repository="fixtures/conversations")
     conversation = load_conversation((folder / _CONVERSATION).read_bytes())

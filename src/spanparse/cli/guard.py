@@ -6,14 +6,12 @@ import errno
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import typer
 
 from spanparse.cli.output import error_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COULD_NOT_RUN: Final = 2
 _FIRST_FREE: Final = 3  # after the numbers of the three standard streams

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spanparse.cli import options
+from spanparse.cli.inspect_json import decision_json, inspection
 from spanparse.cli.output import console, page, print_line, recording_console, write_json
+from spanparse.cli.tables import rule_table, show_table, span_table, token_table
+from spanparse.cli.view import prompt_view
+from spanparse.errors import SourceError, SpanparseError
+from spanparse.files import replacing
+from spanparse.parse import explain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +58,6 @@ def inspect(
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.raw import load_raw_prompt
     from spanparse.cli.tokenizer import map_tokens
-    from spanparse.errors import SourceError, SpanparseError
-    from spanparse.files import replacing
 
     if as_json and html is not None:
         raise SpanparseError("--json and --html FILE exclude each other")
@@ -88,8 +92,6 @@ def inspect(
 
 
 def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) -> dict[str, Any]:
-    from spanparse.cli.inspect_json import inspection
-
     blocks = None
     if token_map is not None:
         from spanparse.tokens import to_json
@@ -105,9 +107,6 @@ def _document(prompt: Prompt, token_map: TokenMap | None, *, list_tokens: bool) 
 def _show(
     screen: Console, prompt: Prompt, token_map: TokenMap | None, why_none: str | None, *, list_tokens: bool, why: bool
 ) -> None:
-    from spanparse.cli.tables import rule_table, show_table, span_table, token_table
-    from spanparse.cli.view import prompt_view
-
     rendering = prompt.rendering
     exact = "exact" if rendering.exact else f"inexact: {rendering.reason}"
     count = f"tokens unknown: {why_none}" if token_map is None else _count(token_map)
@@ -125,14 +124,10 @@ def _show(
 
 
 def _why(prompt: Prompt) -> dict[str, Any]:
-    from spanparse.cli.inspect_json import decision_json
-
     return {"template_text": [decision_json(decision) for decision in _decisions(prompt)]}
 
 
 def _decisions(prompt: Prompt) -> list[Decision]:
-    from spanparse.parse import explain
-
     return explain(prompt.template, prompt.request, limits=prompt.limits)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spanparse.ownership.owners import Decision
-    from spanparse.sources import TemplateSource
-    from spanparse.spans import MessageSpan, Part, Piece, Reason, Rendering
+from spanparse.ownership.owners import Decision
+from spanparse.sources import TemplateSource
+from spanparse.spans import MessageSpan, Part, Piece, Reason, Rendering
 
 SCHEMA_VERSION: Final = 1
 OWNERS: Final[Mapping[int, str]] = {-1: "preamble", -2: "generation prompt"}

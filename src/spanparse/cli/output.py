@@ -7,14 +7,12 @@ import io
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.terminal_theme import MONOKAI
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Templates and messages are foreign text: terminal escapes and direction overrides in them must not act.
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")

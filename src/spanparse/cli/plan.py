@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from spanparse.cli import options
+from spanparse.cli.choices import chosen, known_policy
 from spanparse.cli.output import console, print_line, printable_lines, write_json
-from spanparse.errors import SpanparseError
+from spanparse.errors import SourceError, SpanparseError
+from spanparse.prediction import Forecast
 
 if TYPE_CHECKING:
     from planner import PlanRequest
@@ -66,7 +68,6 @@ def plan(
     A plan says what to restore, where to save, what to evict, and what that is expected to be worth.
     """
     import planner
-    from spanparse.cli.choices import chosen, known_policy
     from spanparse.cli.prompt import load_prompt, read_input
 
     if (source is None) == (request is None):
@@ -131,8 +132,6 @@ def _tokens(
 ) -> tuple[TokenMap, tuple[Likely, ...]]:
     """The tokens of a prompt, and where the next is expected to part from it by what the template rewrites."""
     from spanparse.cli.tokenizer import find_backend, tokens_by
-    from spanparse.errors import SourceError
-    from spanparse.prediction import Forecast
 
     backend, why_none = find_backend(tokenizer, prompt.template)
     source = prompt.template.source

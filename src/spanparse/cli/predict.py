@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spanparse.cli import options
+from spanparse.cli.inspect_json import template_json
 from spanparse.cli.output import console, print_line, write_json
 from spanparse.cli.tables import cell, new_table, show_table
 from spanparse.errors import SpanparseError
+from spanparse.prediction import predict_rendering, to_json
+from spanparse.prediction.changes import summarised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,10 +38,8 @@ def predict(
     Renders the ways in which the conversation may go on, and says what each loses, where and why. What would keep more
     is listed only if a render confirms it.
     """
-    from spanparse.cli.inspect_json import template_json
     from spanparse.cli.prompt import load_prompt
     from spanparse.cli.tokenizer import find_backend, tokens_by
-    from spanparse.prediction import predict_rendering, to_json
 
     prompt = load_prompt(
         source, variant, messages, tools, settings, add_generation_prompt=not no_generation_prompt, stability=False
@@ -125,8 +126,6 @@ def _show_hazard(screen: Console, hazard: Hazard) -> None:
 
 
 def _changes(changes: Sequence[Change]) -> Iterable[str]:
-    from spanparse.prediction.changes import summarised
-
     for first, messages in summarised(changes):
         if len(messages) > 1:
             what = f"{first.field} of {len(messages)} messages, {messages[0]} to {messages[-1]},"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, load_tools, parse_settings
@@ -15,17 +16,12 @@ from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, T
 from spanparse.files import read_bounded, read_file
 from spanparse.isolation import is_available, prepare
 from spanparse.parse import parse_request, request_of
+from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit
 from spanparse.sources import TemplateSource, bundled_names, load_source
-from spanparse.spans import REASONING_FIELDS, Note
+from spanparse.spans import REASONING_FIELDS, Note, Rendering
 from spanparse.stability import with_stability
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spanparse.rendering.cursor import Limits
-    from spanparse.spans import Rendering
 
 # A thousand times a long conversation; a device without end must not fill the memory.
 _MAX_INPUT_BYTES: Final = 1 << 28

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from spanparse.analysis import analyse
 from spanparse.cli.output import warning_line
@@ -11,9 +11,6 @@ from spanparse.conversation import parse_settings
 from spanparse.errors import ConversationError
 from spanparse.parse import request_of
 from spanparse.raw import find_spans
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def load_raw_prompt(source: str, path: str, *, variant: str | None = None, settings: Sequence[str] = ()) -> Prompt:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spanparse.cli import options
+from spanparse.cli.choices import known_policy
 from spanparse.cli.comparison import time_to_first_token
 from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.store import Disk, DiskBytes, RamBytes, Redis, RedisBytes, complaints, store_options
@@ -87,7 +88,6 @@ def run(
         raise typer.BadParameter("--mmproj, --verify, --token-ids and --json need --requests")
     if requests is not None and stats:
         raise typer.BadParameter("--stats is for a chat: the reports of --requests are complete")
-    from spanparse.cli.choices import known_policy
     from spanparse.cli.models import find_model, find_projector, require_runtime
     from spanparse.cli.prompt import load_template
 

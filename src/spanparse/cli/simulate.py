@@ -12,6 +12,7 @@ from spanparse.cli.choices import chosen, known_policy
 from spanparse.cli.output import console, print_line, progress, write_json
 from spanparse.cli.tables import new_table, show_table
 from spanparse.errors import SpanparseError
+from spanparse.files import replacing
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -182,7 +183,6 @@ def _plot(path: str, sessions: list[Session], base: PlanRequest, model: Model, m
     from planner.learning import Planner
     from planner.simulation.plot import plot
     from planner.simulation.sweep import replay
-    from spanparse.files import replacing
 
     if not sessions:
         raise SpanparseError("--plot: the trace has no session")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spanparse.spans import Part, Rendering
-
+from spanparse.spans import Part, Rendering
 
 PROMPT_KINDS: Final = {"header": "generation prompt", "reasoning": "prefilled reasoning"}
 """What the parts of the generation prompt are called instead of their kinds."""

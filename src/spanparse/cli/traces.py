@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spanparse.conversation import Conversation, load_conversation
 from spanparse.errors import ConversationError, SourceError, SpanparseError
+from spanparse.parse import parse_request, request_of
+from spanparse.prediction import Forecast
 
 if TYPE_CHECKING:
     from planner import Candidate, Likely
@@ -126,14 +128,11 @@ class _Rendered(NamedTuple):
 
 class _Renderer:
     def __init__(self, template: TemplateSource, backend: Backend, forecast: bool) -> None:
-        from spanparse.prediction import Forecast
-
         self._template, self._backend = template, backend
         self._forecast = Forecast(template, backend) if forecast else None
 
     def prompt(self, conversation: Conversation) -> _Rendered:
         from planner import Candidate, Likely
-        from spanparse.parse import parse_request, request_of
         from spanparse.tokens import token_map
 
         template = self._template

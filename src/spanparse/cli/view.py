@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from rich.cells import chop_cells
 from rich.text import Text
 
 from spanparse.cli.output import printable
-from spanparse.cli.tiles import PROMPT_KINDS, tiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spanparse.cli.tiles import Tile
-    from spanparse.spans import Rendering
+from spanparse.cli.tiles import PROMPT_KINDS, Tile, tiles
+from spanparse.spans import Rendering
 
 ROLE_COLOURS: Final = {
     "system": "yellow",

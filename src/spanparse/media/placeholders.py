@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from spanparse.media.read import Place
-from spanparse.spans import Part, Piece, Rendering
+from spanparse.shared import gaps
+from spanparse.spans import Part, Rendering
 from spanparse.tokens.media import media_parts
 
 # What published templates write for media, with what they write around it; the runtime has its own begin and end, so
@@ -76,7 +77,7 @@ def find_placeholders(rendering: Rendering) -> list[Placeholder]:
     """
     found = []
     for message, part in media_parts(rendering):
-        for start, end in _literals(part, rendering.caller_text):
+        for start, end in gaps(rendering.caller_text, part.start, part.end):
             for match in _GROUP.finditer(rendering.text, start, end):
                 if match.end() - match.start() > _LONGEST:
                     continue
@@ -90,16 +91,3 @@ def _content_index(part: Part) -> int:
     """A media part's source is `content[…]`."""
     source = part.source or ""
     return int(source[source.index("[") + 1 : source.index("]")])
-
-
-def _literals(part: Part, caller_text: Sequence[Piece]) -> Iterator[Piece]:
-    """The stretches of a part that no caller wrote."""
-    at = part.start
-    for start, end in caller_text:
-        if start >= part.end or end <= at:
-            continue
-        if start > at:
-            yield Piece(at, start)
-        at = end
-    if at < part.end:
-        yield Piece(at, part.end)

@@ -6,11 +6,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from spanparse.errors import SourceError
-from spanparse.shared import common_prefix, shared_ranges
+from spanparse.shared import common_prefix, gaps, shared_ranges
 from spanparse.spans import Piece
 from spanparse.tokens.added import Cut
 from spanparse.tokens.alignment import Stretch, align, align_as_told
@@ -75,7 +75,7 @@ def encode(
     if previous is not None and previous.backend is backend and previous.trust_content == trust_content:
         start = _resumed(previous, text, caller_text)
     start = start or _nothing()
-    literals = [Piece(start.text, len(text))] if trust_content else _gaps(caller_text, start.text, len(text))
+    literals = [Piece(start.text, len(text))] if trust_content else gaps(caller_text, start.text, len(text))
     cuts = [*start.cuts, *added.cuts(text, literals, start.cuts[-1].outer_end if start.cuts else 0)]
     # What the template can emit is control even where this prompt does not show it: the next one may, and then a
     # caller's copy of it in the shared prefix would change its ids.
@@ -179,17 +179,6 @@ class _Gap(NamedTuple):
     start: int
     end: int
     prefix: bool
-
-
-def _gaps(taken: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
-    """What lies between the ranges `taken`, from `begin` on."""
-    at = begin
-    for piece in islice(taken, max(0, bisect_left(taken, (begin,)) - 1), None):
-        if piece.start > at:
-            yield Piece(at, piece.start)
-        at = max(at, piece.end)
-    if end > at:
-        yield Piece(at, end)
 
 
 def _between(text: str, cuts: Iterable[Cut], begin: int, prefix: bool) -> Iterator[_Gap]:
