@@ -36,7 +36,7 @@ from runtime.tree.checkpoint import fingerprint
 from runtime.tree.tree import Tree
 from spanparse.media import insert_expansions
 from spanparse.tokens import LlamaVocabulary, token_map
-from spanparse.tokens.where import field_at
+from spanparse.tokens.drift import field_at
 
 if TYPE_CHECKING:
     from runtime.metrics import Metrics

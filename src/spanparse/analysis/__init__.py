@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spanparse.analysis.analyse import analyse
-from spanparse.analysis.document import to_json
 from spanparse.analysis.findings import (
     Analysis,
     Bos,
@@ -21,6 +20,7 @@ from spanparse.analysis.findings import (
     ToolsBlock,
     Variable,
     Verdict,
+    to_json,
 )
 
 __all__ = [

@@ -9,34 +9,18 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
+from spanparse.analysis import probes
 from spanparse.analysis.affixes import shared_end, shared_start
 from spanparse.analysis.findings import Reasoning, RoleMarkers, ToolCalls, ToolsBlock
-from spanparse.analysis.probes import (
-    CALL,
-    CALL_ANSWERED,
-    CALL_BARE,
-    CALL_LAST,
-    CALLS,
-    FUNCTIONS,
-    KEYS,
-    STRING_ARGUMENTS,
-    STRING_CALL,
-    TOOLS,
-    TOOLS_ALONE,
-    TOOLS_SYSTEM,
-    TOOLS_TURNS,
-    VALUES,
-    Probe,
-    anonymous,
-)
+from spanparse.analysis.probes import Probe
 from spanparse.analysis.trials import Trials
 from spanparse.shared import common_prefix
 from spanparse.spans import MessageSpan, Part, Rendering
 
 _SITUATIONS: Final = (
-    (TOOLS_ALONE, "without a system message"),
-    (TOOLS_SYSTEM, "with a system message"),
-    (TOOLS_TURNS, "in a long conversation"),
+    (probes.TOOLS_ALONE, "without a system message"),
+    (probes.TOOLS_SYSTEM, "with a system message"),
+    (probes.TOOLS_TURNS, "in a long conversation"),
 )
 _NUMBER: Final = re.compile(r"[0-9]{1,4}\Z")
 
@@ -53,9 +37,12 @@ class _Calls(NamedTuple):
 
 def find_tool_calls(trials: Trials, assistant: RoleMarkers | None, reasoning: Reasoning | None) -> ToolCalls | None:
     """The markers of tool calls; None if no probe shows a call."""
-    several = _calls_in(trials.accepted(CALLS), assistant, 2)
+    several = _calls_in(trials.accepted(probes.CALLS), assistant, 2)
     # Arguments as an object may be what it refuses.
-    alone = (_calls_in(trials.accepted(probe), assistant, 1) for probe in (CALL_ANSWERED, CALL, CALL_LAST, STRING_CALL))
+    alone = (
+        _calls_in(trials.accepted(probe), assistant, 1)
+        for probe in (probes.CALL_ANSWERED, probes.CALL, probes.CALL_LAST, probes.STRING_CALL)
+    )
     single = next((found for found in alone if found), None)
     shown = several or single
     if shown is None:
@@ -108,12 +95,12 @@ def _behind(lead: str, reasoning: Reasoning | None) -> str:
 
 def _bare(trials: Trials) -> str | None:
     """What follows the name of a call without arguments, up to the next message."""
-    rendering = trials.accepted(CALL_BARE)
+    rendering = trials.accepted(probes.CALL_BARE)
     for message in rendering.messages if rendering else ():
         for part in message.parts:
             name = next((child for child in part.children if child.kind == "name"), None)
             if rendering is not None and part.kind == "tool_call" and name is not None:
-                return anonymous(rendering.text[name.end : part.end])
+                return probes.anonymous(rendering.text[name.end : part.end])
     return None
 
 
@@ -140,10 +127,10 @@ def _calls_in(rendering: Rendering | None, assistant: RoleMarkers | None, count:
     gaps = tuple(text[a.end : b.start] for (_, a), (b, _) in pairwise(fields))
     arguments = fields[0][1]
     return _Calls(
-        anonymous(lead),
-        tuple(anonymous(text[name.end : arguments.start]) for name, arguments in fields),
-        tuple(map(anonymous, gaps)),
-        anonymous(tail),
+        probes.anonymous(lead),
+        tuple(probes.anonymous(text[name.end : arguments.start]) for name, arguments in fields),
+        tuple(map(probes.anonymous, gaps)),
+        probes.anonymous(tail),
         text[arguments.start : arguments.end],
     )
 
@@ -167,16 +154,16 @@ def _reads(read: Callable[[str], Any], text: str) -> bool:
 
 
 def _string_arguments(trials: Trials) -> Literal["verbatim", "encoded again", "rewritten", "dropped"] | None:
-    rendering = trials.accepted(STRING_CALL)
+    rendering = trials.accepted(probes.STRING_CALL)
     if rendering is None:
         return None
     message = rendering.messages[1]
     text = "".join(rendering.text[piece.start : piece.end] for piece in message.pieces)
-    if STRING_ARGUMENTS in text:
+    if probes.STRING_ARGUMENTS in text:
         return "verbatim"
-    if json.dumps(STRING_ARGUMENTS) in text:
+    if json.dumps(probes.STRING_ARGUMENTS) in text:
         return "encoded again"
-    return "rewritten" if VALUES[0] in text else "dropped"
+    return "rewritten" if probes.VALUES[0] in text else "dropped"
 
 
 def tools_blocks(trials: Trials) -> tuple[ToolsBlock, ...]:
@@ -229,14 +216,14 @@ def _place(message: MessageSpan, block: Part) -> Literal["before the text", "aft
 
 
 def _separate(block: Part) -> bool:
-    return len(block.children) == len(TOOLS)
+    return len(block.children) == len(probes.TOOLS)
 
 
 def _format(rendering: Rendering, block: Part) -> Literal["json", "indented json", "python", "own"]:
     first = block.children[0] if block.children else block
     text = rendering.text[first.start : first.end].strip()
     opening = text.find("{")
-    if FUNCTIONS[0] not in text or KEYS[0] not in text or opening < 0:
+    if probes.FUNCTIONS[0] not in text or probes.KEYS[0] not in text or opening < 0:
         return "own"
     try:
         json.JSONDecoder().raw_decode(text, opening)

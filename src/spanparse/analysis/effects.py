@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from spanparse.analysis import probes
 from spanparse.analysis.differences import differences
 from spanparse.analysis.findings import Change, Effect, Variable
-from spanparse.analysis.probes import (
-    AGENT,
-    ONE_USER,
-    PICTURES,
-    THINKING_LOOP,
-    THINKING_SYSTEM,
-    THINKING_TURNS,
-    TURNS,
-    Probe,
-)
+from spanparse.analysis.probes import Probe
 from spanparse.analysis.trials import Refusal, Trials
 from spanparse.analysis.variables import Read
 from spanparse.spans import Rendering
@@ -26,7 +18,12 @@ TEXT: Final = "Saturday"
 
 _CONTAINERS: Final[tuple[Any, ...]] = ([TEXT], [{"title": TEXT, "text": TEXT, "name": TEXT}], {TEXT: TEXT})
 # The first that the template takes of each line: agents, chats, the least of all, and media.
-_LINES: Final = ((AGENT, THINKING_LOOP), (THINKING_SYSTEM, THINKING_TURNS, TURNS), (ONE_USER,), (PICTURES,))
+_LINES: Final = (
+    (probes.AGENT, probes.THINKING_LOOP),
+    (probes.THINKING_SYSTEM, probes.THINKING_TURNS, probes.TURNS),
+    (probes.ONE_USER,),
+    (probes.PICTURES,),
+)
 _MOST_VALUES: Final = 8
 _MOST_COMPANIONS: Final = 6
 _Settings = tuple[tuple[str, Any], ...]

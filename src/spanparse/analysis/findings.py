@@ -5,8 +5,9 @@ Texts are the template's own, white space and all; `None` stands for what was no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
 Kept = Literal["always", "since the last user message", "in the last message only", "never"]
 Inline = Literal["kept", "dropped from earlier turns", "dropped"]
@@ -247,3 +248,38 @@ class Analysis:
     def markers_of(self, role: str) -> RoleMarkers | None:
         """The markers of `role`, None if the template shows none of its messages."""
         return next((found for found in self.roles if found.role == role), None)
+
+
+SCHEMA_VERSION: Final = 1
+
+
+def to_json(analysis: Analysis) -> dict[str, Any]:
+    """The whole document."""
+    names = ("source", "sha256", "family", "variant")
+    document = asdict(analysis)
+    template = {name: document.pop(name) for name in names}
+    document["roles"] = {found.pop("role"): found for found in document["roles"]}
+    document["required"] = _settings(analysis.required)
+    if analysis.reasoning is not None:
+        document["reasoning"]["needs"] = _settings(analysis.reasoning.needs)
+    for shown, variable in zip(document["variables"], analysis.variables, strict=True):
+        shown["matters"] = variable.matters
+        for effect in shown["effects"]:
+            effect["together_with"] = _settings(effect["together_with"])
+    document["shapes"] = [
+        {
+            "shape": verdict.shape,
+            "accepted": verdict.refused is None,
+            "reason": verdict.refused,
+            "message": verdict.message,
+            "loses": verdict.loses,
+        }
+        for verdict in analysis.verdicts
+    ]
+    del document["verdicts"]
+    document["inexact"] = [{"shape": shape, "reason": reason} for shape, reason in analysis.inexact]
+    return {"schema_version": SCHEMA_VERSION, "template": template, **document}
+
+
+def _settings(pairs: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in pairs]

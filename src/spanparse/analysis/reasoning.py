@@ -5,21 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spanparse.analysis import probes
 from spanparse.analysis.affixes import MARKER
 from spanparse.analysis.findings import Inline, Kept, Reasoning, RoleMarkers
-from spanparse.analysis.probes import (
-    ANSWER,
-    ANSWER_LAST,
-    INLINE_TURNS,
-    REASONING,
-    SECOND_REASONING,
-    THINKING,
-    THINKING_LOOP,
-    THINKING_TURNS,
-    THIRD_REASONING,
-    TURNS,
-    Probe,
-)
+from spanparse.analysis.probes import Probe
 from spanparse.analysis.trials import Trials
 from spanparse.rendering.render import Message
 from spanparse.spans import MessageSpan, Rendering
@@ -32,7 +21,9 @@ _LAST_MARKER: Final = re.compile(rf"(?:{MARKER.pattern})\s*$")
 
 def find_reasoning(trials: Trials, assistant: RoleMarkers | None) -> Reasoning | None:
     """What the template does with reasoning; None if it neither reads any field of it nor changes it in contents."""
-    fields = [_FIELD] if any(_shows(trials.accepted(probe)) for probe in (THINKING, THINKING_LOOP)) else []
+    fields = (
+        [_FIELD] if any(_shows(trials.accepted(probe)) for probe in (probes.THINKING, probes.THINKING_LOOP)) else []
+    )
     fields += [field for field in _OTHER_FIELDS if _reads(trials, field)]
     if _reads_part(trials):
         fields.append(_PART_FIELD)
@@ -40,7 +31,9 @@ def find_reasoning(trials: Trials, assistant: RoleMarkers | None) -> Reasoning |
     if not fields and inline == "kept":
         return None
     renamed = _FIELD if _FIELD in fields else next((field for field in _OTHER_FIELDS if field in fields), None)
-    renderings = [_under(trials, probe, renamed) for probe in (THINKING, THINKING_LOOP, THINKING_TURNS)]
+    renderings = [
+        _under(trials, probe, renamed) for probe in (probes.THINKING, probes.THINKING_LOOP, probes.THINKING_TURNS)
+    ]
     start, end = _markers(renderings, assistant)
     return Reasoning(tuple(fields), start, end, _kept(*renderings), inline)
 
@@ -59,14 +52,14 @@ def _renamed(probe: Probe, field: str) -> Probe:
 
 def _reads(trials: Trials, field: str) -> bool:
     return field in trials.template.text and any(
-        _shows(trials.accepted(_renamed(probe, field))) for probe in (THINKING, THINKING_LOOP)
+        _shows(trials.accepted(_renamed(probe, field))) for probe in (probes.THINKING, probes.THINKING_LOOP)
     )
 
 
 def _reads_part(trials: Trials) -> bool:
     """Whether a content part of type thinking is shown (Magistral's way)."""
-    question, answered = ANSWER_LAST.messages
-    inner = [{"type": "text", "text": REASONING}]
+    question, answered = probes.ANSWER_LAST.messages
+    inner = [{"type": "text", "text": probes.REASONING}]
     answer: Message = {
         **answered,
         "content": [{"type": "thinking", "thinking": inner}, {"type": "text", "text": answered["content"]}],
@@ -77,7 +70,7 @@ def _reads_part(trials: Trials) -> bool:
     found = trials.accepted(probe)
     # A list that is printed as it is shows everything and reads nothing.
     printed = "'thinking'", '"thinking"'
-    return found is not None and REASONING in found.text and not any(name in found.text for name in printed)
+    return found is not None and probes.REASONING in found.text and not any(name in found.text for name in printed)
 
 
 def _shows(rendering: Rendering | None) -> bool:
@@ -113,11 +106,11 @@ def _markers(renderings: list[Rendering | None], assistant: RoleMarkers | None) 
 
 def _kept(last: Rendering | None, loop: Rendering | None, turns: Rendering | None) -> Kept:
     """Which reasoning is shown, from a lone answer, a running tool loop behind an earlier turn, and three turns."""
-    if _holds(turns, REASONING) or _holds(loop, REASONING):
+    if _holds(turns, probes.REASONING) or _holds(loop, probes.REASONING):
         return "always"
-    if _holds(loop, SECOND_REASONING) or (loop is None and _holds(last, REASONING)):
+    if _holds(loop, probes.SECOND_REASONING) or (loop is None and _holds(last, probes.REASONING)):
         return "since the last user message"
-    if _holds(loop, THIRD_REASONING) or _holds(last, REASONING):
+    if _holds(loop, probes.THIRD_REASONING) or _holds(last, probes.REASONING):
         return "in the last message only"
     return "never"
 
@@ -128,7 +121,7 @@ def _holds(rendering: Rendering | None, text: str) -> bool:
 
 def _inline(trials: Trials) -> Inline:
     """What becomes of reasoning that the caller left in the content."""
-    found = trials.accepted(INLINE_TURNS)
-    if found is None or REASONING in found.text or not _holds(trials.accepted(TURNS), ANSWER):
+    found = trials.accepted(probes.INLINE_TURNS)
+    if found is None or probes.REASONING in found.text or not _holds(trials.accepted(probes.TURNS), probes.ANSWER):
         return "kept"
-    return "dropped from earlier turns" if SECOND_REASONING in found.text else "dropped"
+    return "dropped from earlier turns" if probes.SECOND_REASONING in found.text else "dropped"

@@ -55,8 +55,7 @@ def inspect(
 
     Every message and part gets its span in characters and, with a tokenizer, in tokens.
     """
-    from spanparse.cli.prompt import load_prompt
-    from spanparse.cli.raw import load_raw_prompt
+    from spanparse.cli.prompt import load_prompt, load_raw_prompt
     from spanparse.cli.tokenizer import map_tokens
 
     if as_json and html is not None:

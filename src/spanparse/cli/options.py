@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from spanparse.errors import SpanparseError
+
+if TYPE_CHECKING:
+    from planner import PolicyName
 
 # typer reads these when a command's signature is evaluated, so they are ordinary module names.
 _source = typer.Argument(
@@ -65,3 +71,21 @@ CheckpointBytes = Annotated[
 Policy = Annotated[
     str, typer.Option("--policy", metavar="P", help="How checkpoints are placed; an unknown name lists the policies.")
 ]
+
+
+_Name = TypeVar("_Name", bound=str)
+
+
+def chosen(name: str, names: Sequence[_Name], option: str, what: str) -> _Name:
+    """The one of `names` that was given; raises `SpanparseError` listing them all."""
+    for known in names:
+        if known == name:
+            return known
+    raise SpanparseError(f"{option}: no {what} {name} ({', '.join(names)})")
+
+
+def known_policy(name: str) -> PolicyName:
+    """The placement policy of that name."""
+    from planner import POLICIES
+
+    return chosen(name, POLICIES, "--policy", "policy")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.choices import chosen, known_policy
+from spanparse.cli.options import chosen, known_policy
 from spanparse.cli.output import console, print_line, printable_lines, write_json
 from spanparse.errors import SourceError, SpanparseError
 from spanparse.prediction import Forecast

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from spanparse.analysis import analyse
 from spanparse.cli.output import warning_line
 from spanparse.conversation import Conversation, load_conversation, load_tools, parse_settings
 from spanparse.errors import ConversationError, SpanparseError, TemplateLimit, TemplateRefused
 from spanparse.files import read_bounded, read_file
 from spanparse.isolation import is_available, prepare
 from spanparse.parse import parse_request, request_of
+from spanparse.raw import find_spans
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.sample import fit
@@ -187,3 +189,19 @@ def _warn_of_drops(template: TemplateSource, rendering: Rendering) -> None:
         dropped.append("the tools")
     if dropped:
         warning_line(f"{template.source} renders nothing of {', '.join(dropped)}")
+
+
+def load_raw_prompt(source: str, path: str, *, variant: str | None = None, settings: Sequence[str] = ()) -> Prompt:
+    """The text of a file as a prompt of SOURCE's template. Its conversation is unknown, so the request is empty."""
+    kwargs = parse_settings(settings)
+    check_standard_input(("SOURCE", source), ("--raw", path))
+    try:
+        text = read_input(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConversationError(path, f"not UTF-8 (byte {error.start})") from error
+    template = load_template(source, variant)
+    limits = limits_for(source).started()
+    rendering = find_spans(text, analyse(template, kwargs=kwargs, limits=limits))
+    for note in rendering.notes:
+        warning_line(f"{path}: {note}")
+    return Prompt(template, request_of(template, [], kwargs=kwargs), rendering, None, limits)

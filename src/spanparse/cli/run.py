@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.choices import known_policy
 from spanparse.cli.comparison import time_to_first_token
+from spanparse.cli.options import known_policy
 from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.store import Disk, DiskBytes, RamBytes, Redis, RedisBytes, complaints, store_options
 from spanparse.cli.tables import cell, new_table, show_table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from spanparse.cli import options
-from spanparse.cli.choices import chosen, known_policy
+from spanparse.cli.options import chosen, known_policy
 from spanparse.cli.output import console, print_line, progress, write_json
 from spanparse.cli.tables import new_table, show_table
 from spanparse.errors import SpanparseError

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from spanparse.cli.inspect_json import OWNERS
 from spanparse.cli.output import printable
-from spanparse.cli.tiles import tiles
-from spanparse.cli.view import ROLE_COLOURS
+from spanparse.cli.view import ROLE_COLOURS, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

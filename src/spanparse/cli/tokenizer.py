@@ -1,17 +1,20 @@
-"""Which tokenizer a command uses: the one it is told, else the one its source carries."""
+"""Which tokenizer a command uses, and the tokens that it makes of a prompt and its media."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanparse.cli.prompt import is_tiny
-from spanparse.errors import SourceError, SpanparseError
+from spanparse.cli.output import warning_line
+from spanparse.cli.prompt import Prompt, is_tiny
+from spanparse.errors import MediaUnavailable, MissingExtra, SourceError, SpanparseError
+from spanparse.sources import TemplateSource
 
 if TYPE_CHECKING:
-    from spanparse.cli.prompt import Prompt
-    from spanparse.sources import TemplateSource
+    from spanparse.media import Expand
     from spanparse.tokens import Backend, TokenMap
+    from spanparse.tokens.media import Insertion
 
 
 def find_backend(told: str | None, template: TemplateSource) -> tuple[Backend | None, str | None]:
@@ -52,7 +55,6 @@ def tokens_by(
     backend: Backend, prompt: Prompt, told: str | None, *, trust_content: bool, mmproj: str | None
 ) -> TokenMap:
     """The tokens by a backend that is found already, for the option `told`."""
-    from spanparse.cli.media import fill_in
     from spanparse.tokens import token_map
 
     media = fill_in(prompt, backend, mmproj, told or prompt.template.tokenizer)
@@ -69,3 +71,38 @@ def _load(spec: str) -> Backend:
     from spanparse.tokens import load_backend
 
     return load_backend(spec)
+
+
+def fill_in(prompt: Prompt, backend: Backend, mmproj: str | None, model: str | None) -> list[Insertion]:
+    """What goes in place of the prompt's media: all of them with a projector, for the text model `model`.
+
+    Without one, those that can be decoded, with estimated lengths; a warning names each other. Raises
+    `ConversationError` for broken media, and with a projector for all that cannot be counted.
+    """
+    from spanparse.media import decode, insertions, media_parts
+
+    filled = []
+    with ExitStack() as opened:
+        expand = None if mmproj is None else _load(mmproj, model, opened)
+        for part in media_parts(prompt.request.messages):
+            try:
+                media = {(part.message, part.place): decode(part, files=True)}
+                filled += insertions(prompt.rendering, media, expand, backend)
+            except (MediaUnavailable, MissingExtra) as error:
+                if mmproj is not None:
+                    raise
+                warning_line(f"{error}; how many tokens it takes is unknown")
+    return filled
+
+
+def _load(mmproj: str, model: str | None, opened: ExitStack) -> Expand:
+    from spanparse.cli.models import find_model, find_projector, require_runtime
+
+    require_runtime(mmproj, "counting the tokens of media")
+    from runtime.llama import Model
+    from runtime.media import Projector
+
+    if model is None or not (model.endswith(".gguf") or is_tiny(model)):
+        raise SpanparseError(f"--mmproj {mmproj} needs the model itself: --tokenizer with its .gguf file")
+    text_model = opened.enter_context(Model(find_model(model)))
+    return opened.enter_context(Projector(find_projector(mmproj), text_model)).expand

@@ -6,13 +6,10 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from spanparse.errors import MissingExtra
-from spanparse.media.identity import identity
-
-if TYPE_CHECKING:
-    from spanparse.media.parts import MediaPart
+from spanparse.media.parts import MediaPart, identity
 
 MAX_SAMPLES: Final = 64_000_000
 """The most samples, over all channels, that are decoded: 22 minutes of stereo at 48 kHz, 66 of mono at 16 kHz."""

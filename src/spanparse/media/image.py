@@ -6,13 +6,10 @@ import io
 import warnings
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from spanparse.errors import ConversationError, MissingExtra
-from spanparse.media.identity import identity
-
-if TYPE_CHECKING:
-    from spanparse.media.parts import MediaPart
+from spanparse.media.parts import MediaPart, identity
 
 MAX_PIXELS: Final = 64_000_000
 """The most pixels that are decoded: 192 MB of them."""

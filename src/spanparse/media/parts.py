@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
@@ -137,3 +138,13 @@ def media_parts(messages: list[dict[str, Any]]) -> Iterator[MediaPart]:
         content = message.get("content")
         if isinstance(content, list):
             yield from (MediaPart(index, place, part) for place, part in enumerate(content) if is_media(part))
+
+
+def identity(kind: str, shape: tuple[int, ...], content: bytes | memoryview) -> str:
+    """32 hexadecimal digits that follow from kind, shape and decoded content, the same on every machine.
+
+    The same pixels (or samples) in another file format give the same identity, others of the same shape another one.
+    """
+    digest = blake2b(f"{kind} {'x'.join(map(str, shape))}\n".encode(), digest_size=16)
+    digest.update(content)
+    return digest.hexdigest()

@@ -7,7 +7,7 @@ import pytest
 from runtime.tiny.vocabulary import hf_tokenizer
 from spanparse import load_source, parse
 from spanparse.tokens import HuggingFaceTokenizer, token_map
-from spanparse.tokens.where import field_at
+from spanparse.tokens.drift import field_at
 
 CALL = {"type": "function", "function": {"name": "look", "arguments": {"path": "notes"}}}
 TOOL = {"type": "function", "function": {"name": "look", "description": "Looks around.", "parameters": {}}}
