@@ -83,7 +83,7 @@ def fill_in(prompt: Prompt, backend: Backend, mmproj: str | None, model: str | N
 
     filled = []
     with ExitStack() as opened:
-        expand = None if mmproj is None else _load(mmproj, model, opened)
+        expand = None if mmproj is None else _counting(mmproj, model, opened)
         for part in media_parts(prompt.request.messages):
             try:
                 media = {(part.message, part.place): decode(part, files=True)}
@@ -95,7 +95,7 @@ def fill_in(prompt: Prompt, backend: Backend, mmproj: str | None, model: str | N
     return filled
 
 
-def _load(mmproj: str, model: str | None, opened: ExitStack) -> Expand:
+def _counting(mmproj: str, model: str | None, opened: ExitStack) -> Expand:
     from spanparse.cli.models import find_model, find_projector, require_runtime
 
     require_runtime(mmproj, "counting the tokens of media")

@@ -91,7 +91,7 @@ def predict_rendering(
         if tokens is None:
             tokens = token_map(rendering, backend, template=template.text, trust_content=trust_content)
         if tokens.media_known:
-            counter = TokenCounter(rendering, tokens, backend, template=template.text, trust_content=trust_content)
+            counter = TokenCounter(tokens, template.text)
     return _Predictor(rendering, Renderer(template, request, limits), counter).prediction(remedies)
 
 
