@@ -118,14 +118,14 @@ def fit(render: Render) -> Sample:
     Raises the last refusal if even a single user message is refused.
     """
     because = ""
-    for form in (_as_text, _as_parts):
+    for in_parts in (False, True):
         for cut in _CUTS:
             messages, tools = cut.apply()
-            sample = Sample(form(messages), tools, _sentence(cut, form is _as_parts))
+            sample = Sample(_as_parts(messages) if in_parts else messages, tools, _sentence(cut, in_parts))
             try:
                 render(sample.messages, sample.tools)
             except TemplateRefused as refused:
-                because = because if form is _as_parts else refused.reason
+                because = because if in_parts else refused.reason
             else:
                 return sample
     single = [next(m for m in sample_messages() if m["role"] == "user")]
@@ -133,10 +133,6 @@ def fit(render: Render) -> Sample:
     return Sample(
         single, None, f"The sample is cut down to one user message; this template refuses the rest: {because}"
     )
-
-
-def _as_text(messages: list[Message]) -> list[Message]:
-    return messages
 
 
 def _as_parts(messages: list[Message]) -> list[Message]:

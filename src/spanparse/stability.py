@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spanparse.deferred import Deferred
 from spanparse.errors import TemplateRefused
-from spanparse.prediction.continuation import continuations, second_answer, two_turns
+from spanparse.prediction.continuation import appends, continuations, second_answer, two_turns
 from spanparse.rendering.cursor import Limits
 from spanparse.rendering.render import DEFAULT_LIMITS, Request, render_plain
 from spanparse.shared import common_prefix
@@ -39,7 +39,7 @@ def stable_prefix(
     its turn open for that). None of them brings a system message. All renders share the `seconds` of `limits`.
     """
     limits = limits.started()
-    appending = [c.messages for c in continuations(request.messages, request.tools) if c.appends]
+    appending = [c.messages for c in continuations(request.messages, request.tools) if appends(c.name)]
     kept: int | None = None
     appending += filter(None, (two_turns(request.messages), second_answer(request.messages)))
     for messages in appending:

@@ -19,10 +19,8 @@ TEXT: Final = "Saturday"
 _CONTAINERS: Final[tuple[Any, ...]] = ([TEXT], [{"title": TEXT, "text": TEXT, "name": TEXT}], {TEXT: TEXT})
 # The first that the template takes of each line: agents, chats, the least of all, and media.
 _LINES: Final = (
-    (probes.AGENT, probes.THINKING_LOOP),
-    (probes.THINKING_SYSTEM, probes.THINKING_TURNS, probes.TURNS),
-    (probes.ONE_USER,),
-    (probes.PICTURES,),
+    *((probes.AGENT, probes.THINKING_LOOP), (probes.THINKING_SYSTEM, probes.THINKING_TURNS, probes.TURNS)),
+    *((probes.ONE_USER,), (probes.PICTURES,)),
 )
 _MOST_VALUES: Final = 8
 _MOST_COMPANIONS: Final = 6

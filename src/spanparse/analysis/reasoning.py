@@ -30,22 +30,19 @@ def find_reasoning(trials: Trials, assistant: RoleMarkers | None) -> Reasoning |
     inline = _inline(trials)
     if not fields and inline == "kept":
         return None
-    renamed = _FIELD if _FIELD in fields else next((field for field in _OTHER_FIELDS if field in fields), None)
+    renamed = next((field for field in fields if field != _PART_FIELD), _FIELD)
     renderings = [
-        _under(trials, probe, renamed) for probe in (probes.THINKING, probes.THINKING_LOOP, probes.THINKING_TURNS)
+        trials.accepted(_renamed(probe, renamed))
+        for probe in (probes.THINKING, probes.THINKING_LOOP, probes.THINKING_TURNS)
     ]
     start, end = _markers(renderings, assistant)
     return Reasoning(tuple(fields), start, end, _kept(*renderings), inline)
 
 
-def _under(trials: Trials, probe: Probe, field: str | None) -> Rendering | None:
-    """The probe's rendering with its reasoning in `field`."""
-    if field in (None, _FIELD):
-        return trials.accepted(probe)
-    return trials.accepted(_renamed(probe, str(field)))
-
-
 def _renamed(probe: Probe, field: str) -> Probe:
+    """The probe with its reasoning in `field`."""
+    if field == _FIELD:
+        return probe
     messages = tuple({field if key == _FIELD else key: value for key, value in m.items()} for m in probe.messages)
     return probe._replace(shape=f"{probe.shape}, as {field}", messages=messages)
 

@@ -80,7 +80,10 @@ def inspect(
     if tokens and token_map is None:
         raise SourceError(source, f"--tokens needs a tokenizer: {why_none}")
     if as_json:
-        write_json({**_document(prompt, token_map, list_tokens=tokens), **(_why(prompt) if why else {})})
+        document = _document(prompt, token_map, list_tokens=tokens)
+        if why:
+            document["template_text"] = [decision_json(decision) for decision in _decisions(prompt)]
+        write_json(document)
     elif html is None:
         _show(console(), prompt, token_map, why_none, list_tokens=tokens, why=why)
     else:
@@ -120,10 +123,6 @@ def _show(
         show_table(screen, rule_table(rendering, _decisions(prompt)))
     if list_tokens and token_map is not None:
         show_table(screen, token_table(rendering, token_map))
-
-
-def _why(prompt: Prompt) -> dict[str, Any]:
-    return {"template_text": [decision_json(decision) for decision in _decisions(prompt)]}
 
 
 def _decisions(prompt: Prompt) -> list[Decision]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spanparse.ownership.owners import Decision
 from spanparse.sources import TemplateSource
-from spanparse.spans import MessageSpan, Part, Piece, Reason, Rendering
+from spanparse.spans import MessageSpan, Part, Reason, Rendering
 
 SCHEMA_VERSION: Final = 1
 OWNERS: Final[Mapping[int, str]] = {-1: "preamble", -2: "generation prompt"}
@@ -35,8 +35,7 @@ def inspection(template: TemplateSource, rendering: Rendering, tokens: Mapping[s
 
 def decision_json(decision: Decision) -> dict[str, Any]:
     """One stretch of the template's own text with its owner, and the rule that gave it to that."""
-    start, end, owner, rule = decision
-    return {"start": start, "end": end, "owner": OWNERS.get(owner, owner), "rule": rule}
+    return {**decision._asdict(), "owner": OWNERS.get(decision.owner, decision.owner)}
 
 
 def template_json(template: TemplateSource, rendering: Rendering) -> dict[str, str]:
@@ -46,7 +45,7 @@ def template_json(template: TemplateSource, rendering: Rendering) -> dict[str, s
 
 def message_json(message: MessageSpan) -> dict[str, Any]:
     """One message's span; `pieces` only if there are several."""
-    pieces = {"pieces": [_piece(piece) for piece in message.pieces]} if len(message.pieces) > 1 else {}
+    pieces = {"pieces": [piece._asdict() for piece in message.pieces]} if len(message.pieces) > 1 else {}
     return {
         "index": message.index,
         "role": message.role,
@@ -83,11 +82,7 @@ def _generation_prompt(rendering: Rendering) -> dict[str, Any] | None:
     if rendering.generation_prompt is None:
         return None
     parts = [part_json(part) for part in rendering.generation_parts]
-    return {**_piece(rendering.generation_prompt), "parts": parts}
-
-
-def _piece(piece: Piece) -> dict[str, int]:
-    return {"start": piece.start, "end": piece.end}
+    return {**rendering.generation_prompt._asdict(), "parts": parts}
 
 
 def _barriers(rendering: Rendering) -> list[dict[str, Any]]:

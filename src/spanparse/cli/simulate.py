@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _DEFAULT_CHECKPOINTS: Final = 8
 _MODELS: Final[tuple[Model, ...]] = ("line", "tree")
 _HALVES: Final = {"all": None, "odd": 1, "even": 0}
+_FIGURES: Final = (
+    *("evaluated", "bound", "ratio", "full_resets", "replays_over_4096", "saves", "saves_per_request", "breaks"),
+    *("replay_p50", "replay_p95", "replay_p99", "seconds", "bytes"),
+)
+_DIGITS: Final = {"ratio": 6, "saves_per_request": 4, "seconds": 3}
 
 
 def simulate(
@@ -207,22 +212,9 @@ def _document(trace: str, results: list[Result], optimum: dict[int | None, _Opti
 
 
 def _row(totals: Totals) -> dict[str, Any]:
-    return {
-        "evaluated": totals.evaluated,
-        "bound": totals.bound,
-        "ratio": round(totals.ratio, 6),
-        "full_resets": totals.full_resets,
-        "replays_over_4096": totals.replays_over_4096,
-        "saves": totals.saves,
-        "saves_per_request": round(totals.saves_per_request, 4),
-        "breaks": totals.breaks,
-        "replay_p50": totals.replay_p50,
-        "replay_p95": totals.replay_p95,
-        "replay_p99": totals.replay_p99,
-        "seconds": round(totals.seconds, 3),
-        "bytes": totals.bytes,
-        "reasons": dict(totals.reasons),
-    }
+    figures = {name: getattr(totals, name) for name in _FIGURES}
+    rounded = {name: round(figures[name], digits) for name, digits in _DIGITS.items()}
+    return {**figures, **rounded, "reasons": dict(totals.reasons)}
 
 
 def _show(trace: str, sessions: int, results: list[Result], optimum: dict[int | None, _Optimum]) -> None:

@@ -44,11 +44,6 @@ class Continuation:
     common: int
     answer: int | None = None
 
-    @property
-    def appends(self) -> bool:
-        """Whether all of the present request's messages are in it."""
-        return appends(self.name)
-
     def with_reasoning(self) -> Continuation | None:
         """The same, but the answer comes back with its reasoning; None if it does already or there is no answer."""
         if self.answer is None or _reasoning_field(self.messages[self.answer]) is not None:
