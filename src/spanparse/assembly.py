@@ -41,20 +41,13 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """A text and what it was made of: `said` is what `said_by` gave of the messages."""
+    """A text and what it was made of: `said` is a copy of the messages."""
 
     text: str
     bos: str
     roles: Sequence[str]
     said: Sequence[dict[str, Any]]
     has_tools: bool
-
-
-def said_by(value: Any) -> Any:
-    """A copy of a message, or of a value in it, since the caller may change objects and lists afterwards."""
-    if type(value) is dict:
-        return {key: item if type(item) is str else said_by(item) for key, item in value.items()}
-    return [said_by(item) for item in value] if type(value) is list else value
 
 
 def assemble(

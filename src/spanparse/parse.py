@@ -10,7 +10,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
-from spanparse.assembly import Doubts, Marking, assemble, said_by
+from spanparse.assembly import Doubts, Marking, assemble
 from spanparse.caller import caller_text
 from spanparse.errors import TemplateError, TemplateRefused
 from spanparse.families import bos_of, family_of
@@ -75,11 +75,10 @@ def parse_request(
     template: TemplateSource, request: Request, *, limits: Limits = DEFAULT_LIMITS, verify: bool = True
 ) -> Rendering:
     """`parse` for a request that is already put together."""
-    check_request(request.messages, request.tools, request.kwargs)
+    said = check_request(request.messages, request.tools, request.kwargs)
     limits = limits.started()
     marked, text, reason, findings, parties = _prepared(template, request, limits, verify)
     plain = str.__str__(text)
-    said = [*map(said_by, request.messages)]
     marking = Marking(plain, bos_of(plain, parties.bos), parties.roles, said, bool(request.tools))
     ownership = assign_owners(plain, text._runs, parties)
     outside = findings.outside

@@ -25,6 +25,7 @@ MAX_DEPTH: Final = 200
 _ITEM: Final = 4
 _OTHER: Final = 24
 _FEW: Final = 300
+_new: Final = tuple.__new__
 _ITEMS_VIEW: Final[Any] = type(dict[str, str]().items())
 
 
@@ -75,12 +76,14 @@ def _weigh_few(value: Any, most: int) -> Weight | None:
             elif kind is list or kind is TrackedList:
                 containers = True
                 below += item
-            elif item is None or isinstance(item, (int, float)):
+            elif item is None or kind is bool or kind is float:
+                characters += _OTHER
+            elif isinstance(item, (int, float)):
                 characters += max(_OTHER, item.bit_length() // 3) if isinstance(item, int) else _OTHER
             else:
                 return None
         if not containers:
-            return Weight(characters + _ITEM * seen, height, seen)
+            return _new(Weight, (characters + _ITEM * seen, height, seen))
         height += 1
         seen += len(below)
         if seen > _FEW or height > MAX_DEPTH or characters > most:

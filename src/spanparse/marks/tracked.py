@@ -43,14 +43,16 @@ class TrackedDict(dict[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
-        kind = type(value)
-        if kind in UNTRACKED:
-            place = self._place[key if self._renamed is None else self._renamed.get(key, key)]
-            if kind is str:
-                value = Marked.whole(value, place.origin, 0)
-            else:
-                value = track(value, place, self._printable or key == "arguments")
-            dict.__setitem__(self, key, value)
+        return self._tracked(key, value) if type(value) in UNTRACKED else value
+
+    def _tracked(self, key: str, value: Any) -> Any:
+        """`value`, which stands untracked under `key`, tracked from now on."""
+        place = self._place_of(key)
+        if type(value) is str:
+            value = Marked.whole(value, place.origin, 0)
+        else:
+            value = track(value, place, self._printable or key == "arguments")
+        dict.__setitem__(self, key, value)
         return value
 
     def _place_of(self, key: str) -> Place:
@@ -90,6 +92,10 @@ class TrackedDict(dict[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         return dict(self)
+
+
+DICT_ATTRIBUTES: Final = frozenset(dir(TrackedDict))
+"""Names under which a template finds a method of a dict before a field."""
 
 
 @final

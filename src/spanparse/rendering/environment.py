@@ -30,7 +30,7 @@ from spanparse.errors import TemplateError, TemplateLimit
 from spanparse.marks import marked_json
 from spanparse.marks.marked import Marked
 from spanparse.marks.origin import GENERATION, Origin
-from spanparse.marks.tracked import UNTRACKED, TrackedDict
+from spanparse.marks.tracked import DICT_ATTRIBUTES, UNTRACKED, TrackedDict
 from spanparse.rendering.calls import (
     bound_pairs,
     bounded_block,
@@ -52,7 +52,6 @@ MAX_TEMPLATE_CHARACTERS = 2_000_000
 
 _find = dict.get
 _DICTS: frozenset[type] = frozenset((dict, TrackedDict))
-_DICT_ATTRIBUTES = frozenset(dir(TrackedDict))
 _READING = frozenset(("get", "items", "keys", "values"))
 _LOOP_ATTRIBUTES = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
@@ -173,12 +172,12 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """
         kind = type(obj)
         if kind in _DICTS:
-            if attribute not in _DICT_ATTRIBUTES:
+            if attribute not in DICT_ATTRIBUTES:
                 value = _find(obj, attribute, missing)
                 if value is missing:
                     return self.undefined(obj=obj, name=attribute)
                 # A field that was asked for before is tracked already.
-                return obj[attribute] if type(value) in UNTRACKED and kind is TrackedDict else value
+                return obj._tracked(attribute, value) if kind is TrackedDict and type(value) in UNTRACKED else value
             if attribute in _READING:
                 return getattr(obj, attribute)
         if kind is ChatNamespace and attribute[0] != "_":
@@ -196,7 +195,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if type(obj) in _DICTS and type(argument) is str:
             if argument in obj:
                 return obj[argument]
-            if argument not in _DICT_ATTRIBUTES:
+            if argument not in DICT_ATTRIBUTES:
                 return self.undefined(obj=obj, name=argument)
         elif type(argument) not in FLAT:
             self.operations.walk(argument)
@@ -236,6 +235,7 @@ class MarkingEnvironment(ChatEnvironment):
     text_type = Marked
     generation_origin = GENERATION
     dict_type = TrackedDict
+    find = staticmethod(dict[str, Any].get)
     origin_type = Origin
 
     def __init__(self) -> None:
