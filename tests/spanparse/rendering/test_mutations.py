@@ -117,6 +117,7 @@ MUTATIONS: Final[dict[str, tuple[Method, str]]] = {
     "visit_Filter": (respelled, "{{ 'zq' | trim }}"),
     "visit_FilterBlock": (respelled, "{% filter trim %}zq{% endfilter %}"),
     "visit_For": (respelled, LOOP),
+    "visit_Getattr": (says("'ZQ'"), "{% for m in messages %}{{ m.content }}{% endfor %}"),
     "visit_Getitem": (respelled, "{{ {'zq': x}['zq'] }}"),
     "visit_If": (respelled, "{% if x %}zq{% endif %}"),
     "visit_Name": (says("'ZQ'"), "{{ [x] }}"),
