@@ -83,9 +83,13 @@ def simulate(
 
     Evaluated tokens against those that checkpoints everywhere would have left, full resets, long replays, saves.
     """
+    from planner.simulation.sweep import sweep
+
     if checkpoint_bytes is not None and not state_bytes:
         raise SpanparseError("--checkpoint-bytes needs --state-bytes, the size of one checkpoint")
-    kind, main = chosen(model, _MODELS, "--model", "model"), _main(depth, model)
+    kind, main = chosen(model, _MODELS, "--model", "model"), model == "line"
+    if depth is not None:
+        main = chosen(depth, ("main", "all"), "--depth", "depth") == "main"
     names = _policies(policy or ["adaptive"])
     counts: Sequence[int | None] = checkpoints or ([None] if checkpoint_bytes else [_DEFAULT_CHECKPOINTS])
     with progress(quiet=as_json) as display:
@@ -96,16 +100,13 @@ def simulate(
         if advise:
             _advise(trace, played, bases[0], kind, display, as_json)
             return
-        results = _replayed(played, bases, kind, main, display)
+        advance = _advancing(display, len(played) * len(bases))
+        results = list(sweep(played, bases, kind, main=main, advance=advance))
     optimum = _optimum(played, counts, kind, main)
     if as_json:
         write_json(_document(trace, results, optimum))
     else:
         _show(trace, len(played), results, optimum)
-
-
-def _main(depth: str | None, model: str) -> bool:
-    return model == "line" if depth is None else chosen(depth, ("main", "all"), "--depth", "depth") == "main"
 
 
 def _policies(names: Sequence[str]) -> list[PolicyName]:
@@ -152,15 +153,6 @@ def _advancing(display: Progress, total: int) -> Callable[[PlanRequest], None]:
         display.update(task, description=f"{base.policy} {base.budget.checkpoints}", advance=1)
 
     return advance
-
-
-def _replayed(
-    sessions: list[Session], bases: list[PlanRequest], model: Model, main: bool, display: Progress
-) -> list[Result]:
-    from planner.simulation.sweep import sweep
-
-    advance = _advancing(display, len(sessions) * len(bases))
-    return list(sweep(sessions, bases, model, main=main, advance=advance))
 
 
 class _Optimum(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from spanparse.errors import ConversationError
@@ -30,10 +30,10 @@ def fill(mapped: TokenMap, rendering: Rendering, media: Sequence[Insertion], hol
         (text_chunk(holed.ordinary(mapped.ids[index])),) if insertion is None else insertion.expansion.chunks
         for index, insertion in zip(holes, found, strict=True)
     ]
-    layout = _Layout(holes, chunks)
     expanded = {(insertion.message, insertion.index) for insertion in media}
     unknown = [part.start for message, part in media_parts(rendering) if (message, part.index) not in expanded]
-    filler = _Filler(layout, bisect_left(mapped.offsets, min(unknown)) if unknown else len(mapped.ids))
+    known = bisect_left(mapped.offsets, min(unknown)) if unknown else len(mapped.ids)
+    layout = _Layout(holes, chunks, known)
     generation_prompt, end = mapped.generation_prompt, mapped.system_end
     return replace(
         mapped,
@@ -42,26 +42,30 @@ def fill(mapped: TokenMap, rendering: Rendering, media: Sequence[Insertion], hol
             mapped.offsets,
             [[mapped.offsets[at]] * sum(len(c.ids) for c in each) for at, each in zip(holes, chunks, strict=True)],
         ),
-        preamble=filler.range(mapped.preamble),
+        preamble=layout.range(mapped.preamble),
         message_ranges=tuple(
-            replace(message, pieces=tuple(map(filler.range, message.pieces))) for message in mapped.message_ranges
+            replace(message, pieces=tuple(map(layout.range, message.pieces))) for message in mapped.message_ranges
         ),
-        generation_prompt=None if generation_prompt is None else filler.range(generation_prompt),
-        barriers=tuple(map(filler.barrier, mapped.barriers)),
-        system_end=None if end is None else filler.barrier(end),
-        tool_ends=tuple(map(filler.barrier, mapped.tool_ends)),
+        generation_prompt=None if generation_prompt is None else layout.range(generation_prompt),
+        barriers=tuple(map(layout.barrier, mapped.barriers)),
+        system_end=None if end is None else layout.barrier(end),
+        tool_ends=tuple(map(layout.barrier, mapped.tool_ends)),
         media=tuple(_runs(layout, holes, found)),
         media_known=not unknown,
     )
 
 
 class _Layout:
-    """Where tokens go once each of `holes`, ascending indices in a list of tokens, is filled with its chunks."""
+    """Where tokens go once each of `holes`, ascending indices in a list of tokens, is filled with its chunks.
 
-    def __init__(self, holes: Sequence[int], chunks: Sequence[Sequence[Chunk]]) -> None:
+    `known`: the tokens before which positions are known.
+    """
+
+    def __init__(self, holes: Sequence[int], chunks: Sequence[Sequence[Chunk]], known: int) -> None:
         self._holes = holes
-        self._grown = _sums(sum(len(chunk.ids) for chunk in each) - 1 for each in chunks)
-        self._moved = _sums(sum(chunk.n_pos for chunk in each) - 1 for each in chunks)
+        self._known = known
+        self._grown = list(accumulate((sum(len(chunk.ids) for chunk in each) - 1 for each in chunks), initial=0))
+        self._moved = list(accumulate((sum(chunk.n_pos for chunk in each) - 1 for each in chunks), initial=0))
 
     def token(self, index: int) -> int:
         """The index of a token, or of a place between two, after the holes before it were filled."""
@@ -80,34 +84,22 @@ class _Layout:
             filled += new
         return filled
 
-
-@dataclass(frozen=True, slots=True)
-class _Filler:
-    """`known`: the tokens before which positions are known."""
-
-    layout: _Layout
-    known: int
-
     def range(self, tokens: TokenRange) -> TokenRange:
         begin, end = tokens.begin, tokens.end
         return tokens._replace(
-            begin=self.layout.token(begin),
-            end=self.layout.token(end),
+            begin=self.token(begin),
+            end=self.token(end),
             pos_begin=self._position(begin),
             pos_end=self._position(end),
         )
 
     def barrier(self, barrier: TokenBarrier) -> TokenBarrier:
-        token = self.layout.token(barrier.token)
-        begun = self.layout.token(barrier.token + barrier.backed_off)
+        token = self.token(barrier.token)
+        begun = self.token(barrier.token + barrier.backed_off)
         return barrier._replace(token=token, position=self._position(barrier.token), backed_off=begun - token)
 
     def _position(self, index: int) -> int | None:
-        return self.layout.position(index) if index <= self.known else None
-
-
-def _sums(values: Iterable[int]) -> list[int]:
-    return list(accumulate(values, initial=0))
+        return self.position(index) if index <= self._known else None
 
 
 def _runs(layout: _Layout, holes: Sequence[int], found: Sequence[Insertion | None]) -> Iterator[MediaRun]:
