@@ -12,6 +12,10 @@ from functools import lru_cache
 from typing import Final
 
 _MARKER: Final = r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]"
+MOST_WRITTEN: Final = 1 << 16
+"""Characters of the template's own text, between two fields, that are looked at: no template writes so many."""
+
+_LONGEST_MARKER: Final = 62
 _CHUNK: Final = re.compile(rf"{_MARKER}|\w+|\s+|.", re.DOTALL)
 _ONE: Final = re.compile(_MARKER)
 
@@ -47,7 +51,8 @@ def begins_with(text: str, beginning: str) -> bool:
     if not beginning or not text.startswith(beginning):
         return False
     own = chunks(beginning)
-    return chunks(text)[: len(own)] == own
+    # No chunk that ends in `beginning` goes on further than a marker may.
+    return chunks(text[: len(beginning) + _LONGEST_MARKER])[: len(own)] == own
 
 
 def find_last(text: str, marks: Iterable[str]) -> int:

@@ -23,6 +23,7 @@ _NAMES: Final = {
     "tool": ("tool", "observation"),
 }
 _TAG: Final = r"<[^<>\s]{1,60}>"
+_LONGEST_HEADER: Final = 300
 
 
 @lru_cache(maxsize=1024)
@@ -57,7 +58,7 @@ def header_naming(text: str, role: str) -> int | None:
 
     Nothing but markers and punctuation stands around the name: `<extra_id_1>Assistant`, `|Bot|: `, `### Response:`.
     """
-    found = _naming(role).search(text)
+    found = _naming(role).search(text, max(0, len(text) - _LONGEST_HEADER))
     if found is None:
         return None
     border = found.start() + closes_by_form(text[found.start() :])
@@ -69,5 +70,5 @@ def _naming(role: str) -> re.Pattern[str]:
     names = "|".join(map(re.escape, _NAMES.get(role, (role,))))
     around = rf"(?:{_TAG}|[^\w<>])*"
     tagged = rf"(?:{_TAG})*<(?:[^\w<>]|_|hy)*(?:{names})(?:[^\w<>]|_)*>"
-    plain = rf"(?:{_TAG}|[#*|\[({{]+ ?)*(?<![\w<])(?:{names})(?![\w>])"
+    plain = rf"(?:{_TAG}|[#*|\[({{] ?)*(?<![\w<])(?:{names})(?![\w>])"
     return re.compile(rf"(?:{tagged}|{plain}){around}\Z", re.IGNORECASE)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from spanparse.marks.marked import Runs
-from spanparse.ownership.chunks import begins_with, chunks, common_end, is_blank, is_marker
+from spanparse.ownership.chunks import MOST_WRITTEN, begins_with, chunks, common_end, is_blank, is_marker
 from spanparse.ownership.segments import is_field
 from spanparse.spans import LEADING_ROLES
 
@@ -80,6 +80,8 @@ def samples_of(text: str, runs: Runs, owners: Sequence[int | None], roles: Seque
             start, end, origin, _ = runs[place]
             texts[stage] += "\0" * (end - start) if origin.path[:1] == ("tools",) else text[start:end]
         else:
+            if sum(map(len, texts)) > MOST_WRITTEN:
+                continue
             role, other = (None if owner is None else roles[owner] for owner in (before, after))
             found.append(Sample(role, other, *texts))
     if "tool" in roles:

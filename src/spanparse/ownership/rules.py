@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanparse.ownership import borders, shared
+from spanparse.ownership.chunks import MOST_WRITTEN
 from spanparse.ownership.moves import Doubt, Found, Move, Stretch
 from spanparse.ownership.segments import PREAMBLE, Segment
 
@@ -150,8 +151,11 @@ loop holds that; what `add_generation_prompt` adds is the generation prompt."""
 
 def settled(stretch: Stretch) -> tuple[Stretch, set[int]]:
     """The stretch with an owner for each segment, and the messages whose border with a neighbour no rule decides."""
-    unclear: set[int] = set()
-    for rule in RULES:
+    written = sum(s.end - s.start for s in stretch.segments if s.origin.literal)
+    # No template writes so much between two messages, and rules would take a time that no limit holds.
+    is_long = written > MOST_WRITTEN
+    unclear = {s.owner for s in stretch.segments if is_long and s.owner is not None and s.owner >= 0}
+    for rule in () if is_long else RULES:
         found = [*rule.find(stretch)]
         unclear.update(index for doubt in found if isinstance(doubt, Doubt) for index in doubt.messages)
         moves = [move for move in found if isinstance(move, Move)]

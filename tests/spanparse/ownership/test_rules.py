@@ -72,3 +72,10 @@ def test_stretches_are_settled_once_for_each_look() -> None:
         text = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
         parse_request(source(text), Request(CHAT * 50, add_generation_prompt=False))
     assert len(settled) < 12
+
+
+@pytest.mark.parametrize("written", ["'#' * 60", "'[ ' * 60", "'*' * 3000", "'<|user|>' * 3000", "'<' * 3000000"])
+def test_what_a_template_writes_between_messages_is_looked_at_in_reasonable_time(written: str) -> None:
+    template = source(f"{{{{ messages[0].content }}}}{{{{ {written} }}}}{{{{ messages[1].content }}}}")
+    rendering = parse_request(template, Request(CHAT[:2], add_generation_prompt=False))
+    assert [str(message.reason) for message in rendering.messages] == ["owner-unclear"] * 2
