@@ -11,8 +11,7 @@ from spanparse.spans import MessageSpan, Piece, Rendering
 from spanparse.tokens.base import Backend
 from spanparse.tokens.boundary import Boundaries
 from spanparse.tokens.encoding import Encoding, encode
-from spanparse.tokens.filling import fill
-from spanparse.tokens.holes import with_holes
+from spanparse.tokens.filling import fill, with_holes
 from spanparse.tokens.map import Foundation, MessageTokens, PlaceKind, TokenBarrier, TokenMap, TokenRange
 from spanparse.tokens.media import Insertion, media_parts
 
