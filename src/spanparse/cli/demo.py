@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.table import Table
 
-from spanparse.cli import options
-from spanparse.cli.comparison import compare, requests_of
+from spanparse.cli import comparison, options
+from spanparse.cli.comparison import Result
 from spanparse.cli.output import console, progress, write_json
 from spanparse.cli.tables import new_table, show_table
 from spanparse.sources import bundled_data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runtime import Request
-    from spanparse.cli.comparison import Result
 
 _MODEL: Final = "hybrid"
 _CONVERSATION: Final = "agent.json"
@@ -39,7 +37,7 @@ def demo(as_json: options.Json = False) -> None:
     folder = bundled_data("conversations", in_repository="fixtures/conversations")
     conversation = load_conversation((folder / _CONVERSATION).read_bytes())
     model = find_model(_MODEL)
-    requests = requests_of(conversation)
+    requests = comparison.requests_of(conversation)
     # Worst first: what a model without checkpoints costs is what the others are compared with.
     policies = sorted(POLICIES, key=lambda policy: policy != "none")
     with progress() as display:
@@ -48,7 +46,7 @@ def demo(as_json: options.Json = False) -> None:
         def advance(what: str) -> None:
             display.update(task, description=what, advance=1)
 
-        results = compare(model, requests, policies, advance)
+        results = comparison.compare(model, requests, policies, advance)
     if as_json:
         write_json({"schema_version": 1, "model": _MODEL, "results": [_json(result) for result in results]})
     else:
