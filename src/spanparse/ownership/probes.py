@@ -86,23 +86,29 @@ def _learned(template: str, request: Request, limits: Limits) -> tuple[Profile, 
     asked = replace(request, tools=_TOOLS if request.tools else None, add_generation_prompt=False)
     try:
         for names in _PROBES:
-            probe = replace(asked, messages=[dict(_SAID[name]) for name in names])
+            probe = replace(asked, messages=_messages(names))
             samples = _samples(template, probe, names, limits)
             if not samples and "call" in names:
                 # Some templates take arguments as a text alone.
-                written = [_WRITTEN if name == "call" else dict(_SAID[name]) for name in names]
+                written = _messages(names, call=_WRITTEN)
                 samples = _samples(template, replace(probe, messages=written), names, limits)
             found.append(samples)
             if names == ("user",):
                 generation = _generation(template, probe, limits)
         if request.tools:
             names = ("system", "user")
-            without = replace(asked, messages=[dict(_SAID[name]) for name in names], tools=None)
+            without = replace(asked, messages=_messages(names), tools=None)
             between = [s for s in _samples(template, without, names, limits) if (s.before, s.after) == names]
             bare = between[0].tail + between[0].gap if between else ""
     except TemplateLimit:
         return learn(found, generation, bare), False
     return learn(found, generation, bare), True
+
+
+def _messages(names: tuple[str, ...], call: dict[str, Any] = _SAID["call"]) -> list[dict[str, Any]]:
+    """The messages of a probe, each with a text of its own: some templates look for the one that equals the last."""
+    said = ((place, call if name == "call" else _SAID[name]) for place, name in enumerate(names))
+    return [{**message, "content": message["content"] and f"{message['content']} {place}"} for place, message in said]
 
 
 def _samples(template: str, probe: Request, names: tuple[str, ...], limits: Limits) -> list[Sample]:

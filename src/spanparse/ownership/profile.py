@@ -73,12 +73,14 @@ def samples_of(text: str, runs: Runs, owners: Sequence[int | None], roles: Seque
         stage = 0
         for place in range(0 if first is None else first + 1, len(runs) if last is None else last):
             owner = owners[place]
-            now = stage if owner is None and stage else 1 if owner is None else 0 if owner == before else 2
-            if now < stage or (owner is not None and owner not in (before, after)) or (owner is None and stage == 2):
+            start, end, origin, _ = runs[place]
+            # Tools are part of what they stand in.
+            of_tools = origin.path[:1] == ("tools",) and owner is None
+            now = (stage or 1) if owner is None and (stage < 2 or of_tools) else 0 if owner == before else 2
+            if now < stage or owner not in (before, after, None) or (owner is None and stage == 2 and not of_tools):
                 break
             stage = now
-            start, end, origin, _ = runs[place]
-            texts[stage] += "\0" * (end - start) if origin.path[:1] == ("tools",) else text[start:end]
+            texts[stage] += "\0" * (end - start) if of_tools else text[start:end]
         else:
             if sum(map(len, texts)) > MOST_WRITTEN:
                 continue
