@@ -141,7 +141,7 @@ class Planner:
         """`planner.plan` of the request, the next prompt of `session`, with what was seen added to it."""
         if session in self._anew:
             self._anew[session].next_prompt()
-        return plan(request if request.expected else self.expecting(request, session=session, tools=tools))
+        return plan(self.expecting(request, session=session, tools=tools))
 
 
 @final

@@ -69,9 +69,7 @@ class Existing:
     `identity` is the caller's own name for it, handed back in `Restore` and `Eviction`. `shared`: how many of its
     tokens the prompt has, None for all. Where that is less than `offset` it belongs to another conversation, kept by a
     memory that holds several; it must have an identity then, and its age counts from its last use. `branch`: the same
-    number for states of the same such conversation. `returns`: what `Plan.returns` gave when that was last planned, or
-    with `PlanRequest.expected` how many prompts to come it is the nearest state for. `under`: the identity of the state
-    before it, of another conversation too; None if that is one of the prompt's own.
+    number for states of the same such conversation. `returns`: what `Plan.returns` gave when that was last planned.
     """
 
     offset: int
@@ -81,7 +79,6 @@ class Existing:
     shared: int | None = None
     branch: int = 0
     returns: float = 0.0
-    under: str | None = None
 
     @property
     def parts_at(self) -> int:

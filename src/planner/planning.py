@@ -10,7 +10,6 @@ from typing import final
 from planner.memory import needs_states
 from planner.outcome import Eviction, Plan, Restore, Step
 from planner.policies.branches import share_room
-from planner.policies.joint import place_jointly
 from planner.policies.registry import REGISTRY
 from planner.policies.situation import Mark, Placement, Situation, situate
 from planner.request import PlanRequest
@@ -27,12 +26,9 @@ def plan(request: PlanRequest) -> Plan:
     begin = restore.offset if restore else 0
     if not needs_states(request.memory):
         return _dense_plan(request, restore, begin)
-    policy, situation = REGISTRY[request.policy], situate(request, begin)
-    if policy.knows_branches and request.expected:
-        situation, gone, placement = place_jointly(situation)
-    else:
-        situation, gone = share_room(situation)
-        placement = policy.place(situation)
+    situation, gone = share_room(situate(request, begin))
+    policy = REGISTRY[request.policy]
+    placement = policy.place(situation)
     if policy.knows_timeouts:
         placement = _interruptible(situation, placement)
     kept = placement.kept(situation.held)

@@ -52,8 +52,6 @@ class PlanRequest:
         candidate of kind `media_end` each of these ends is one.
     wanted: offsets that a client declared (a cache marker, a known static part).
     likely: where the next prompt is expected to part from this one, beside what the kinds of the candidates tell.
-    expected: how many of the prompts to come, of all conversations, part from this one after exactly so many tokens;
-        the sooner ones count more. Empty if only this prompt is known. `planner.outlook` works it out.
     block: common prefixes are known, and states of use, at multiples of so many tokens (1: at every token).
     memory: a dense memory can be cut anywhere and needs no checkpoints; the others cannot.
     window: tokens of the sliding window. A memory that is only `swa` can be cut anywhere while the live tokens fit it.
@@ -78,7 +76,6 @@ class PlanRequest:
     forbidden: tuple[tuple[int, int], ...] = ()
     wanted: tuple[int, ...] = ()
     likely: tuple[Likely, ...] = ()
-    expected: tuple[Likely, ...] = ()
     block: int = 1
     memory: MemoryKind = "hybrid"
     window: int | None = None
@@ -155,10 +152,6 @@ def _check(request: PlanRequest) -> None:
         _integer(f"likely[{i}].offset", likely.offset, 0, n)
         if not 0 <= likely.weight <= 1:
             raise PlanRequestError(f"likely[{i}].weight", f"{likely.weight} is not a probability")
-    for i, expected in enumerate(request.expected):
-        _integer(f"expected[{i}].offset", expected.offset, 0, n)
-        if not 0 <= expected.weight < float("inf"):
-            raise PlanRequestError(f"expected[{i}].weight", f"{expected.weight} is not a number of prompts")
     _check_budget(request)
     for name in ("seconds_per_token", "per_break", "per_save", "per_restore"):
         seconds = getattr(request.costs, name)

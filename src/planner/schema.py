@@ -40,14 +40,6 @@ class _LikelyDocument(BaseModel):
     weight: Annotated[float, Field(ge=0, le=1)] = Field(description="how probable that is")
 
 
-class _ExpectedDocument(BaseModel):
-    """An offset at which prompts to come part from this one."""
-
-    model_config = _STRICT
-    offset: Natural = Field(description="tokens before it")
-    weight: Seconds = Field(description="how many of them")
-
-
 class _ExistingDocument(BaseModel):
     """A stored checkpoint."""
 
@@ -59,7 +51,6 @@ class _ExistingDocument(BaseModel):
     shared: Natural | None = Field(None, description="tokens of it that the prompt has; null: all")
     branch: Natural = Field(0, description="the same for states of the same other conversation")
     returns: Seconds = Field(0.0, description="what the last plan of its conversation gave for it")
-    under: str | None = Field(None, description="the identity of the state before it, of another conversation too")
 
 
 class _BudgetDocument(BaseModel):
@@ -111,7 +102,6 @@ class RequestDocument(BaseModel):
     forbidden: list[_Range] = Field([], description="media: no state is saved inside")
     wanted: list[Offset] = Field([], description="offsets that a client declared")
     likely: list[_LikelyDocument] = Field([], description="where the next prompt is expected to part from this one")
-    expected: list[_ExpectedDocument] = Field([], description="how many prompts to come part where, all conversations'")
     block: Offset = Field(1, description="states are of use at multiples of so many tokens")
     memory: MemoryKind = Field("hybrid", description="a dense memory can be cut anywhere, the others cannot")
     window: Offset | None = Field(None, description="tokens of the sliding window")
@@ -140,7 +130,6 @@ class RequestDocument(BaseModel):
                 "forbidden": tuple((r.begin, r.end) for r in self.forbidden),
                 "wanted": tuple(self.wanted),
                 "likely": tuple(Likely(**e.model_dump()) for e in self.likely),
-                "expected": tuple(Likely(**e.model_dump()) for e in self.expected),
                 "budget": Budget(**self.budget.model_dump()),
                 "state_bytes": _state_bytes(self.state_bytes),
                 "costs": Costs(**self.costs.model_dump()),

@@ -138,8 +138,6 @@ def prior_of(request: PlanRequest, roles: Roles, trust: float = 1.0) -> Prior:
     wanted = [*request.wanted, *(c.offset for c in request.candidates if c.kind == "wanted")]
     for offsets, weight in ((set(media), EVENTS.media_end), (set(wanted), EVENTS.wanted)):
         told += [Atom(offset, weight / len(offsets)) for offset in offsets]
-    if request.expected:
-        return Prior(request.prompt_tokens, [*told, *(Atom(e.offset, e.weight) for e in request.expected)])
     if roles.marked:
         return Prior(request.prompt_tokens, [*told, *_events(request, roles), *_edits(request)], EVENTS.spread)
     atoms, stretches = _unmarked(request, roles)

@@ -45,7 +45,7 @@ _UNNOTICED = 0.1
 
 
 @final
-class Place(NamedTuple):
+class _Place(NamedTuple):
     """An offset that is stored, or could be saved on the way to the prompt's end.
 
     `early`: how many tokens before the place that it stands for.
@@ -62,18 +62,14 @@ class Place(NamedTuple):
 def place_adaptive(situation: Situation) -> Placement:
     """The stored checkpoints to keep and the new ones to save."""
     places = possible_places(situation)
-    return placement_of(situation, places, _trusted(situation, places))
-
-
-def placement_of(situation: Situation, places: Sequence[Place], chosen: Set[int]) -> Placement:
-    """Keep and save what is chosen of the places; give up what is not, as room is needed."""
+    chosen = _trusted(situation, places)
     stored = [place for place in places if place.held]
     keep = [place for place in stored if place.offset in chosen]
     saves = [place for place in places if place.offset in chosen and not place.held]
     return _placement(situation, stored, _on_tiles(situation, keep, saves), {place.offset for place in keep})
 
 
-def _trusted(situation: Situation, places: list[Place]) -> set[int]:
+def _trusted(situation: Situation, places: list[_Place]) -> set[int]:
     """The choice by all that is expected, or by less of what the request says is likely.
 
     Should that be wrong and the rest of the prior right, it costs at most `TRUST` times what would have been chosen
@@ -92,14 +88,14 @@ def _trusted(situation: Situation, places: list[Place]) -> set[int]:
     return chosen if cost_of(doubting, places, chosen) <= limit else without
 
 
-def cost_of(situation: Situation, places: Iterable[Place], chosen: Set[int]) -> float:
+def cost_of(situation: Situation, places: Iterable[_Place], chosen: Set[int]) -> float:
     """Expected seconds of replay from the offsets `chosen`, and what saving the new ones costs."""
     replay = situation.prior.rate * situation.prior.replay(sorted(chosen))
     prices = sum(place.price for place in places if place.offset in chosen)
     return replay * situation.request.costs.seconds_per_token + prices
 
 
-def _chosen(situation: Situation, places: list[Place]) -> set[int]:
+def _chosen(situation: Situation, places: list[_Place]) -> set[int]:
     while True:
         chosen = set(wish_of(situation, places))
         unpaid = _unpaid_break(situation, places, chosen)
@@ -108,7 +104,7 @@ def _chosen(situation: Situation, places: list[Place]) -> set[int]:
         places = [place for place in places if place.offset != unpaid]
 
 
-def _unpaid_break(situation: Situation, places: list[Place], chosen: Set[int]) -> int | None:
+def _unpaid_break(situation: Situation, places: list[_Place], chosen: Set[int]) -> int | None:
     """The break worth least beside all that is kept, if it is not worth its price or all of them cost too much."""
     request, prior = situation.request, situation.prior
     new = [p.offset for p in places if p.offset in chosen and not p.held and p.offset < request.prompt_tokens]
@@ -118,20 +114,14 @@ def _unpaid_break(situation: Situation, places: list[Place], chosen: Set[int]) -
     gains = {offset: prior.replay([o for o in kept if o != offset]) - prior.replay(kept) for offset in new}
     rate = prior.rate * costs.seconds_per_token
     surplus = {offset: rate * gains[offset] - request.price_of(offset) for offset in new}
+    allowed = max(_UNNOTICED, _SHARE * (request.prompt_tokens - situation.begin) * costs.seconds_per_token)
     least = min(new, key=lambda offset: surplus[offset])
-    if len(new) > 1 and sum(map(request.price_of, new)) > allowed_breaks(situation):
+    if len(new) > 1 and sum(map(request.price_of, new)) > allowed:
         return least
     return least if surplus[least] < 0 else None
 
 
-def allowed_breaks(situation: Situation) -> float:
-    """Seconds that all breaks but the first may take together."""
-    request = situation.request
-    evaluated = request.prompt_tokens - situation.begin
-    return max(_UNNOTICED, _SHARE * evaluated * request.costs.seconds_per_token)
-
-
-def wish_of(situation: Situation, places: list[Place]) -> tuple[int, ...]:
+def wish_of(situation: Situation, places: list[_Place]) -> tuple[int, ...]:
     """The offsets that make expected seconds least among those that hold what is required, as far as the budget can;
     whether each break pays for itself is another question."""
     prior, costs, budget = situation.prior, situation.request.costs, situation.request.budget
@@ -142,7 +132,7 @@ def wish_of(situation: Situation, places: list[Place]) -> tuple[int, ...]:
     return next((offsets for offsets in wished if offsets is not None), ())
 
 
-def _wishes(situation: Situation, places: list[Place]) -> Iterator[list[Point]]:
+def _wishes(situation: Situation, places: list[_Place]) -> Iterator[list[Point]]:
     """What to choose from, with what is required; the next if the budget cannot hold that."""
     if situation.roles.marked:
         tail = _tail(situation, places)
@@ -156,7 +146,7 @@ def _wishes(situation: Situation, places: list[Place]) -> Iterator[list[Point]]:
         yield _points(places, set())
 
 
-def possible_places(situation: Situation) -> list[Place]:
+def possible_places(situation: Situation) -> list[_Place]:
     """All that may be kept, ascending: what is stored, and offsets to be evaluated where a state may be saved."""
     request, n = situation.request, situation.request.prompt_tokens
     costs = request.costs
@@ -165,18 +155,17 @@ def possible_places(situation: Situation) -> list[Place]:
     kinds |= {end: "media_end" for _, end in request.forbidden}
     kinds |= {candidate.offset: candidate.kind for candidate in request.candidates}
     kinds |= {offset: "wanted" for offset in request.wanted if offset not in kinds}
-    told = (*request.likely, *request.expected)
-    kinds |= {likely.offset: "likely" for likely in told if likely.offset not in kinds}
+    kinds |= {likely.offset: "likely" for likely in request.likely if likely.offset not in kinds}
     kinds[n] = "prompt_end"
     places = {
-        e.offset: Place(e.offset, kinds.get(e.offset, "custom"), request.size_of(e), 0.0, True) for e in situation.held
+        e.offset: _Place(e.offset, kinds.get(e.offset, "custom"), request.size_of(e), 0.0, True) for e in situation.held
     }
     for offset, kind in kinds.items():
         # Inside a block nobody can tell whether the next prompt is still the same.
         aligned = offset % request.block == 0 or offset == n
         if situation.begin < offset and offset not in places and aligned and request.allows(offset):
             price = max(request.price_of(offset), _LEAST_GAIN * costs.seconds_per_token)
-            places[offset] = Place(offset, kind, request.bytes_at(offset), price, False)
+            places[offset] = _Place(offset, kind, request.bytes_at(offset), price, False)
     return [places[offset] for offset in sorted(places)]
 
 
@@ -199,7 +188,7 @@ def _pins(roles: Roles, request: PlanRequest) -> list[int]:
     return list(dict.fromkeys(offset for offset in (*named, *declared) if offset is not None))
 
 
-def _pinned(situation: Situation, places: list[Place]) -> Iterator[Place]:
+def _pinned(situation: Situation, places: list[_Place]) -> Iterator[_Place]:
     """The places of the pins; of one that was saved early (`_on_tiles`) that."""
     by_offset = {place.offset: place for place in places}
     for offset in _pins(situation.roles, situation.request):
@@ -209,7 +198,7 @@ def _pinned(situation: Situation, places: list[Place]) -> Iterator[Place]:
             yield place
 
 
-def _required(situation: Situation, places: list[Place]) -> set[int]:
+def _required(situation: Situation, places: list[_Place]) -> set[int]:
     """The pins that are stored, and those whose saving pays for itself beside all that is stored."""
     kept = [place.offset for place in places if place.held]
     required: set[int] = set()
@@ -220,7 +209,7 @@ def _required(situation: Situation, places: list[Place]) -> set[int]:
     return required
 
 
-def _tail(situation: Situation, places: list[Place]) -> int | None:
+def _tail(situation: Situation, places: list[_Place]) -> int | None:
     """The state that keeps what is new in this prompt, None if the live state is expected to.
 
     Where the answer begins if a save there pays for itself, else the prompt's end, which takes no break, else the
@@ -238,18 +227,18 @@ def _tail(situation: Situation, places: list[Place]) -> int | None:
     return max(stored, default=None)
 
 
-def _pays(situation: Situation, kept: list[int], place: Place) -> bool:
+def _pays(situation: Situation, kept: list[int], place: _Place) -> bool:
     """Whether a checkpoint is stored already, or beside `kept` saves more replay than it costs."""
     prior = situation.prior
     gain = prior.replay(kept) - prior.replay(sorted({*kept, place.offset}))
     return place.held or prior.rate * gain * situation.request.costs.seconds_per_token >= place.price
 
 
-def _points(places: Iterable[Place], required: Set[int | None]) -> list[Point]:
+def _points(places: Iterable[_Place], required: Set[int | None]) -> list[Point]:
     return [Point(place.offset, place.price, place.size, place.offset in required) for place in places]
 
 
-def _on_tiles(situation: Situation, stored: list[Place], saves: list[Place]) -> list[Place]:
+def _on_tiles(situation: Situation, stored: list[_Place], saves: list[_Place]) -> list[_Place]:
     """What is to be saved, each where the break costs least; a place that is moved is a multiple of a step.
 
     What somebody named stays where it is, and where other conversations begin; what else is pinned stays unless a short
@@ -284,12 +273,12 @@ def _on_tiles(situation: Situation, stored: list[Place], saves: list[Place]) -> 
     return [_earlier(request, save, offset) for save, offset in zip(saves, moved, strict=True)]
 
 
-def _earlier(request: PlanRequest, place: Place, offset: int) -> Place:
+def _earlier(request: PlanRequest, place: _Place, offset: int) -> _Place:
     early = place.offset - offset
     return place._replace(offset=offset, kind="stride", size=request.bytes_at(offset), early=early) if early else place
 
 
-def _placement(situation: Situation, stored: list[Place], saves: list[Place], keep: Set[int]) -> Placement:
+def _placement(situation: Situation, stored: list[_Place], saves: list[_Place], keep: Set[int]) -> Placement:
     """Save what is new; give up stored checkpoints not in `keep`, the least useful first, only as room is needed."""
     request = situation.request
     chosen = keep | {save.offset for save in saves}
@@ -322,7 +311,7 @@ def _worth(situation: Situation, kept: Set[int], offset: int) -> float:
     return situation.prior.replay(sorted(kept)) - situation.prior.replay(sorted(kept | {offset}))
 
 
-def _reason(situation: Situation, place: Place) -> str:
+def _reason(situation: Situation, place: _Place) -> str:
     roles, n, offset = situation.roles, situation.request.prompt_tokens, place.offset + place.early
     if offset == roles.system_end:
         return "system text and tools end here: a new conversation with them starts from here"

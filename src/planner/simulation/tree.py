@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.learning import Divergence, Planner
-from planner.outlook.outlook import Outlook
 from planner.policies.registry import REGISTRY
 from planner.request import PlanRequest
 from planner.simulation.outcome import Outcome, outcome_of, reason_of
@@ -21,8 +20,7 @@ from planner.states import States
 
 def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: bool = False) -> Iterator[Outcome]:
     """What each prompt costs; the arguments are those of `replay_line`."""
-    states, outlook = States(session.common), Outlook(session.common)
-    looks_ahead = REGISTRY[base.policy].knows_branches and session.block == 1
+    states = States(session.common)
     seen: list[int] = []
     for i, prompt in enumerate(session.prompts):
         if main and not prompt.main:
@@ -34,9 +32,6 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
         live = tip if before is not None and session.common(i, before) == tip else None
         first = before is None
         seen.append(i)
-        if looks_ahead:
-            whole = 0 if nearest is None else session.prompts[nearest].length
-            outlook.arrive(i, prompt.length, prompt.candidates, shared, nearest, whole)
         bound = max(session.least, prompt.length - shared)
         if bound == 0 and live == prompt.length:
             kept = tuple(sorted(state.offset for state in states))
@@ -56,8 +51,6 @@ def replay_tree(session: Session, base: PlanRequest, planner: Planner, *, main: 
             existing=tuple(existing.values()),
             block=session.block,
         )
-        if looks_ahead:
-            request = outlook.expect(request, i, states)
         plan = planner.plan(request, session=session.name, tools=prompt.tools)
         begin = plan.restore.offset if plan.restore else 0
         went_on = plan.restore is not None and plan.restore.source == "live"

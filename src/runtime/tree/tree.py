@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import final
 
 from planner import Budget, Costs, Divergence, Existing, Plan, Planner, PlanRequest, PolicyName, Restore, States
-from planner.memory import needs_states
-from planner.outlook.outlook import Outlook
 from planner.policies.registry import REGISTRY
 from planner.restoring import restore_of
 from runtime.errors import ContextFull, StateError
@@ -51,7 +49,6 @@ class Tree:
         self.context = context
         self.memory = memory
         self.policy = policy
-        self._looks_ahead = REGISTRY[policy].knows_branches and needs_states(memory.kind)
         self.budget = budget
         self.archive = archive
         self.n_batch = most_at_once(context, memory)
@@ -68,7 +65,6 @@ class Tree:
         # Leading tokens of each prompt that another process evaluated.
         self._foreign: dict[int, int] = {}
         self._planner = Planner()
-        self._outlook = Outlook(self.history.common)
 
     def begin(
         self,
@@ -97,9 +93,6 @@ class Tree:
         shared = self.history.shared(prompt.tokens)
         number = self.history.add(prompt.tokens)
         self._observe(prompt, shared, session)
-        if self._looks_ahead:
-            whole = 0 if shared.nearest is None else self.history.length(shared.nearest)
-            self._outlook.arrive(number, n, prompt.candidates, shared.prompted, shared.nearest, whole)
         job = self._start(prompt, number, shared, request, session, room, clock)
         self.room.make()
         self.room.make_windows(self.context.n_ubatch if prompt.media else None)
@@ -227,7 +220,6 @@ class Tree:
         jobs, branches = {job.number for job in self.jobs}, {branch.used for branch in self.pool}
         if self.history.forget(self.store.states.owners | jobs | branches):
             self.store.states.forget_losses(self.history.numbers)
-            self._outlook.forget(self.history.numbers)
             self._foreign = {number: self._foreign[number] for number in self._foreign.keys() & self.history.numbers}
 
     def _plan_request(self, prompt: Prompt, timeout: float | None, costs: Costs | None) -> PlanRequest:
@@ -268,8 +260,6 @@ class Tree:
                 if loaded is not None:
                     length = loaded.branch.length
                     request = replace(request, common_prefix=max(request.common_prefix, length), live=length)
-                if self._looks_ahead:
-                    request = self._outlook.expect(request, number, states)
                 plan = self._plan(request, prompt, session)
             with clock.phase("restore"):
                 try:
