@@ -35,12 +35,12 @@ class Unshown(NamedTuple):
 
 
 def set_once(template: nodes.Template) -> Known:
-    """The variables that a template sets in one place, and to what."""
+    """The variables that a template sets to one thing alone, and to what."""
     found: dict[str, list[nodes.Node]] = {}
     for node in template.find_all(nodes.Assign):
         if isinstance(node.target, nodes.Name):
             found.setdefault(node.target.name, []).append(node.node)
-    return {name: values[0] for name, values in found.items() if len(values) == 1}
+    return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
 
 
 def guarded(node: nodes.If, known: Known) -> Unshown | None:
@@ -48,10 +48,20 @@ def guarded(node: nodes.If, known: Known) -> Unshown | None:
     outputs = _outputs(node.body)
     if node.else_ or not all(_is_single(child) for output in outputs for child in output.nodes):
         return None
-    for found in _asked_for(node.test, known):
-        if any(found.value in output.find_all(type(found.value)) for output in outputs):
+    for found in (*_first_choice(node.test, known), *_asked_for(node.test, known)):
+        printed = found.value if isinstance(found.value, _VALUES) else node.test
+        if any(printed in output.find_all(type(printed)) for output in outputs):
             return found
     return None
+
+
+def _first_choice(test: nodes.Node, known: Known) -> Iterator[Unshown]:
+    """What a variable that is asked for was to hold first: `x.get('a')` of `x.get('a') or x.get('b')`."""
+    chosen = known.get(test.name) if isinstance(test, nodes.Name) else None
+    while isinstance(chosen, nodes.Or):
+        chosen = chosen.left
+        if isinstance(chosen, nodes.Call) and isinstance(chosen.node, nodes.Getattr) and chosen.node.attr == "get":
+            yield Unshown(copy(chosen))
 
 
 def falls_back(node: nodes.CondExpr, known: Known) -> tuple[nodes.Node, Unshown] | None:

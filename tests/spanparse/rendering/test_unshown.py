@@ -29,6 +29,10 @@ SHOWN = {
     "inline": "{{ m.content | trim if m.content else '' }}",
     "else another": "{% if m.content %}{{ m.content }}{% elif m.name %}{{ m.name }}{% endif %}",
     "asked beforehand": "{% set has = m.content and m.content.strip() %}{% if has %}{{ m.content }}{% endif %}",
+    "set to the first of several": (
+        "{% set c = m.get('content') or m.get('x') %}{% if c %}{{ c }}{% endif %}"
+        "{% if not m %}{% set c = m.get('content') or m.get('x') %}{% endif %}"
+    ),
     "set to nothing": "{% if m.content %}{% set c = m.content %}{% else %}{% set c = '' %}{% endif %}{{ c }}",
     "of a macro's own": (
         "{% macro f(x) %}{% set has = x | length > 0 %}{% if has %}{{ x }}{% endif %}{% endmacro %}{{ f(m.content) }}"
