@@ -59,7 +59,9 @@ def first_headers(stretch: Stretch) -> Found:
             place = opened if opened >= 0 and not _ends_turn(border.gap, stretch) else place
         if place >= 0:
             yield from _to(border, border.start + len(border.tail) + place)
-        if not place and stretch.profile.beginning is None and any(map(is_marker, chunks(border.gap))):
+        # A marker that opens the generation prompt too begins no sequence.
+        opens = find_first(border.gap.lstrip(), stretch.profile.openers) == 0
+        if not place and not opens and stretch.profile.beginning is None and any(map(is_marker, chunks(border.gap))):
             yield Doubt((border.after, border.after))
 
 
