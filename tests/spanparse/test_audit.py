@@ -58,7 +58,6 @@ def test_at_least_995_in_1000_pairs_are_exact(verdicts: list[Verdict], held_out:
     assert counts.exact_share >= 0.995, counts.not_exact
 
 
-@pytest.mark.xfail(reason="as long as rules are tuned, a part that was held out may be less exact", strict=False)
 def test_at_least_995_in_1000_pairs_that_were_held_out_are_exact(verdicts: list[Verdict], held_out: set[str]) -> None:
     counts = count(verdict for verdict in verdicts if verdict.template in held_out)
     assert counts.exact_share >= 0.995, counts.not_exact
@@ -82,12 +81,10 @@ def test_no_pair_is_wrong(verdicts: list[Verdict], held_out: set[str]) -> None:
     assert len(wrong) == 0
 
 
-@pytest.mark.xfail(reason="headers and closers are still told by their names", strict=False)
 def test_no_owner_depends_on_the_names_of_control_tokens(verdicts: list[Verdict]) -> None:
     assert len(_wrong(verdicts, "renaming")) == 0
 
 
-@pytest.mark.xfail(reason="some texts change hands when a conversation grows", strict=False)
 def test_no_owner_changes_when_a_conversation_grows(verdicts: list[Verdict]) -> None:
     assert len(_wrong(verdicts, "growth")) == 0
 
@@ -98,7 +95,6 @@ def test_nine_in_ten_exact_pairs_are_exact_under_opaque_names(verdicts: list[Ver
     assert renamed["incomparable"] <= 0.05 * renamed.total(), renamed
 
 
-@pytest.mark.xfail(reason="an empty text in a list moves the border behind a system text", strict=False)
 def test_no_random_conversation_is_wrong() -> None:
     templates = [template for template in (*sample(published(), 40), *bundled()) if not template.held_out]
     wrong = _wrong([verdict for found in run(templates, drawn_shapes(1, 8)) for verdict in found])
