@@ -12,8 +12,8 @@ from tests.engines.runner import Peer, run
 
 @pytest.fixture(scope="session")
 def beside_transformers() -> list[Comparison]:
-    """Our prompts beside transformers', on a tenth of the corpus."""
-    return _compare("transformers", 10, "transformers")
+    """Our prompts beside transformers', on a sixth of the corpus."""
+    return _compare("transformers", 6, "transformers")
 
 
 @pytest.fixture(scope="session")
