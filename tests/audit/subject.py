@@ -9,7 +9,7 @@ from tests.audit.corpus import Template
 from tests.audit.kwargs import SPECIAL_TOKENS
 from tests.audit.plain import CLOCK
 
-from spanparse import Rendering, TemplateSource, explain, parse, request_of
+from spanparse import Rendering, Request, TemplateSource, explain, parse_request, request_of
 
 
 def source_of(template: Template) -> TemplateSource:
@@ -20,19 +20,16 @@ def source_of(template: Template) -> TemplateSource:
 
 def parse_case(source: TemplateSource, case: Case, generation: bool) -> Rendering:
     """The rendering of a case."""
-    return parse(
-        source,
-        case.messages,
-        tools=case.conversation.tools,
-        kwargs=case.kwargs,
-        add_generation_prompt=generation,
-        clock=CLOCK,
-    )
+    return parse_request(source, _request(source, case, generation))
 
 
 def rules_of(source: TemplateSource, case: Case, generation: bool) -> frozenset[str]:
     """The rules that decide an owner in the rendering of a case."""
-    request = request_of(
+    return frozenset(decision.rule for decision in explain(source, _request(source, case, generation)))
+
+
+def _request(source: TemplateSource, case: Case, generation: bool) -> Request:
+    return request_of(
         source,
         case.messages,
         tools=case.conversation.tools,
@@ -40,4 +37,3 @@ def rules_of(source: TemplateSource, case: Case, generation: bool) -> frozenset[
         add_generation_prompt=generation,
         clock=CLOCK,
     )
-    return frozenset(decision.rule for decision in explain(source, request))
